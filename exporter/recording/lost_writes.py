@@ -185,6 +185,13 @@ class Made(msgspec.Struct, frozen=True, eq=False):
     condition: Any
     #: How many nodes there were.
     at: int
+    #: Whether it may be the tensor itself, which `is` tells from another one of its memory.
+    may_be_itself: bool
+
+    @property
+    def ends(self) -> set[int]:
+        """The identities of the two tensors."""
+        return {id(each.tensor) for each in self.tensors}
 
     @property
     def is_written(self) -> bool:
@@ -233,8 +240,6 @@ class Decided(msgspec.Struct, frozen=True, eq=False):
     is_empty: bool
     #: What was made of the tensor; None if the program asked.
     made: Made | None = None
-    #: Whether the program compares tensors with `is`.
-    compares: bool = False
 
 
 class LayoutsAsked:
@@ -245,6 +250,8 @@ class LayoutsAsked:
         self.decided: list[Decided] = []
         #: Those that are decided otherwise here, by their numbers.
         self.turned: Collection[int] = ()
+        #: Those of which the program asks with `is` whether there is a copy, by their numbers.
+        self.compared: set[int] = set()
         self._asked: Origin | None = None
         #: Whether the strides of axes of one element matter too.
         self.exactly = False
@@ -278,13 +285,33 @@ class LayoutsAsked:
         self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_known: bool = False
     ) -> torch.Tensor:
         """What a function made of a tensor that may return the tensor itself."""
-        if compares := self._recorder.program_has("is"):
-            self.ask(given)
-        return self.made(given, result, order, is_known=is_known, compares=compares)
+        before = len(self.decided)
+        made = self.made(given, result, order, is_known=is_known, may_be_itself=True)
+        if not self._recorder.sees_comparisons and self._recorder.program_has("is"):
+            self._may_be_compared(range(before, len(self.decided)))
+        return made
+
+    def compare(self, one: torch.Tensor, other: torch.Tensor) -> None:
+        """Note that the program asks with `is` whether two tensors are one: that may depend on whether there are copies
+        by which the one was made of the other."""
+        reached, found = {id(inside_of_gradients(one))}, set[int]()
+        made = {each.number: each.made for each in self.decided if each.made is not None and each.made.may_be_itself}
+        while more := {number for number, each in made.items() if number not in found and each.ends & reached}:
+            found |= more
+            reached = reached.union(*(made[number].ends for number in more))
+        if id(inside_of_gradients(other)) in reached:
+            self._may_be_compared(sorted(found))
+
+    def _may_be_compared(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            made = self.decided[number].made
+            assert made is not None
+            self.ask(made.tensors[0].tensor)
+            self.compared.add(number)
 
     def made(
         self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_known: bool = False,
-        compares: bool = False,
+        may_be_itself: bool = False,
     ) -> torch.Tensor:  # fmt: skip
         """What `contiguous` or `reshape` made of a tensor. Of some functions torch knows what they make with dynamic
         sizes."""
@@ -301,18 +328,18 @@ class LayoutsAsked:
         is_copy = identity_of_memory(one) != identity_of_memory(other)
         recorder = self._recorder
         both = [TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in (one, other)]
-        made = Made((both[0], both[1]), is_copy, condition, len(recorder.nodes))
-        is_turned = self._decide(given, not is_copy, made, compares=compares)
+        made = Made((both[0], both[1]), is_copy, condition, len(recorder.nodes), may_be_itself)
+        is_turned = self._decide(given, not is_copy, made)
         return result.clone() if is_turned and not is_copy else result
 
-    def _decide(self, tensor: torch.Tensor, outcome: Any, made: Made | None = None, *, compares: bool = False) -> bool:
+    def _decide(self, tensor: torch.Tensor, outcome: Any, made: Made | None = None) -> bool:
         """Note a decision. Returns whether it is to be the other one."""
         known = self._known(tensor)
         if known is None:
             return False
         number, is_empty = len(self.decided), any(type(size) is int and size == 0 for size in tensor.shape)
         origin = self._recorder.origins.find()
-        self.decided.append(Decided(number, origin, outcome, known, is_empty, made, compares))
+        self.decided.append(Decided(number, origin, outcome, known, is_empty, made))
         return number in self.turned
 
     def place(self) -> Origin | None:

@@ -23,6 +23,7 @@ from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
 from onnx_parity.exporter.sizes.copies import original_of
 from onnx_parity.exporter.torch_inside.code_objects import first_line
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = [
     "CLASSES",
@@ -40,6 +41,7 @@ asks_for_its_caller(__file__)
 _Function = Callable[..., Any]
 #: Of the ints from the least to the greatest, Python has one object each.
 _LEAST, _GREATEST = -5, 256
+_TENSORS = {torch.Tensor, torch.nn.Parameter}
 #: The classes of numbers of Python that symbolic ones stand for.
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 #: What is called in the place of torch's functions and of the operators of scripts, by their names. When the file of a
@@ -102,6 +104,8 @@ def are_identical(one: Any, other: Any, /) -> bool:
         return bool(one == other)
     if torch.SymBool in kinds and kinds <= {bool, torch.SymBool}:
         return bool(one) is bool(other)
+    if kinds <= _TENSORS and records_here():
+        recorder_here().layouts_asked.compare(one, other)
     if one is not other and kinds == {torch.Tensor}:
         for given, copy in ((one, other), (other, one)):
             original, is_one = original_of(copy)

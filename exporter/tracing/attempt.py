@@ -353,7 +353,7 @@ class _Recording:
                 is_empty=each.is_empty,
                 is_made=each.made is not None,
                 may_matter=each.made is None
-                or each.compares
+                or each.number in self._recorder.layouts_asked.compared
                 or (each.made.is_written if not each.made.is_copy else self._is_lost(each.made)),
                 is_open=ancestry.is_open(each.value),
                 sizes=ancestry.sizes(each.value),
