@@ -287,7 +287,9 @@ class LayoutsAsked:
         """What a function made of a tensor that may return the tensor itself."""
         before = len(self.decided)
         made = self.made(given, result, order, is_known=is_known, may_be_itself=True)
-        if not self._recorder.sees_comparisons and self._recorder.program_has("is"):
+        decisions = self._recorder.decisions
+        is_told = Decision.SYMBOLS in decisions and Decision.PLAIN_NUMBERS not in decisions
+        if not is_told and self._recorder.program_has("is"):
             self._may_be_compared(range(before, len(self.decided)))
         return made
 

@@ -390,11 +390,6 @@ class Recorder(Uncompiled, TorchDispatchMode):
         """Whether a name stands in the code of a function of the program."""
         return any(name in names for names in self.random_numbers.names)
 
-    @property
-    def sees_comparisons(self) -> bool:
-        """Whether this package is asked where the program compares with `is`."""
-        return Decision.SYMBOLS in self.decisions and Decision.PLAIN_NUMBERS not in self.decisions
-
     def shape_is_read(self, tensor: torch.Tensor) -> None:
         """Called where the program reads a shape. Its tensors are wrapped; fake ones are read by this package."""
         if self.open_ranks and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
