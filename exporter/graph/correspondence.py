@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.expressions.conditions import Equal
-from onnx_parity.exporter.expressions.expression import Expression, expression_of
+from onnx_parity.exporter.expressions.conditions import Equal, LessOrEqual
+from onnx_parity.exporter.expressions.expression import Expression, Number, expression_of
 from onnx_parity.exporter.expressions.solving import follows_from
 from onnx_parity.exporter.graph.graph import Block, Node, Size, Value, Varying
 
@@ -18,6 +18,9 @@ __all__ = ["Correspondence"]
 _SAME: dict[object, object] = {torch.ops.aten._unsafe_view.default: torch.ops.aten.view.default}
 #: Their result is what they are given, if it has the same shape.
 _KEEPING = frozenset({torch.ops.aten.clone.default, torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
+_ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
+#: Those of its arguments that stand before `is_causal`.
+_DEFAULTS = {"attn_mask": None, "dropout_p": 0.0}
 #: Constants of more bytes are the same only if they are in the same place.
 _MOST_COMPARED = 1 << 20
 
@@ -63,12 +66,10 @@ class Correspondence:
         return changing
 
     def _same_node(self, one: Node, other: Node) -> bool:
-        if (
-            _SAME.get(one.op, one.op) is not _SAME.get(other.op, other.op)
-            or one.arguments.keys() != other.arguments.keys()
-        ):
+        given, others = self._arguments(one), self._arguments(other)
+        if _SAME.get(one.op, one.op) is not _SAME.get(other.op, other.op) or given.keys() != others.keys():
             return False
-        if not all(self.same_value(each, other.arguments[name]) for name, each in one.arguments.items()):
+        if not all(self.same_value(each, others[name]) for name, each in given.items()):
             return False
         for mine, theirs in zip(one.outputs, other.outputs, strict=True):
             if mine is not None and theirs is not None:
@@ -76,6 +77,22 @@ class Correspondence:
                     return False
                 self.pairs[mine] = theirs
         return [output is None for output in one.outputs] == [output is None for output in other.outputs]
+
+    def _arguments(self, node: Node) -> dict[str, Any]:
+        """The arguments of a node, of attention with at most one query and one key as if it were not causal: this query
+        sees this key either way."""
+        given = node.arguments
+        if node.op is not _ATTENTION or not given.get("is_causal"):
+            return given
+        if not all(self._is_at_most_one(given[name].shape[-2]) for name in ("query", "key")):
+            return given
+        return {name: each for name, each in given.items() if name != "is_causal" and each != _DEFAULTS.get(name, ())}
+
+    def _is_at_most_one(self, size: Size) -> bool:
+        number = self.plain(size)
+        if not isinstance(number, Expression):
+            return bool(number <= 1)
+        return bool(self._where) and follows_from(LessOrEqual.of(number, Number(1)), self._where)
 
     def same_value(self, one: Any, other: Any) -> bool:
         if isinstance(one, Value):

@@ -87,23 +87,9 @@ def _on_one_device(torchs: Callable[..., Any], self: Any, *args: Any, **kwargs: 
 
 def _with_answers(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Answer questions about sizes that are passed as arguments, which torch refuses: `is_causal=length > 1 and ...`"""
-    is_causal = kwargs.get("is_causal")
-    # With a mask it is False: `is_causal = length > 1 and mask is None` is its first operand only for one query.
-    has_mask = (args[3] if len(args) > 3 else kwargs.get("attn_mask")) is not None
-    if isinstance(is_causal, torch.SymBool) and not has_mask and _says_more_than_one(is_causal, *args[:2]):
-        kwargs["is_causal"] = True
     return torchs(
         *args, **{name: bool(given) if isinstance(given, torch.SymBool) else given for name, given in kwargs.items()}
     )
-
-
-def _says_more_than_one(is_causal: torch.SymBool, query: Any = None, key: Any = None) -> bool:
-    """Whether attention is causal for more than one query. For one query and one key, it is the same either way."""
-    if query is None or key is None or not isinstance(query.shape[-2], torch.SymInt):
-        return False
-    one, other = query.shape[-2], key.shape[-2]
-    is_same = isinstance(other, torch.SymInt) and one.node.expr == other.node.expr
-    return bool(is_same and is_causal.node.expr == (one > 1).node.expr)  # type: ignore[attr-defined]
 
 
 def _in_one_piece(

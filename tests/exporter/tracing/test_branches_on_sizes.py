@@ -69,6 +69,35 @@ def test_causal_attention_that_a_mask_decides_is_not_warned_about() -> None:
         assert_agrees(program, attention, torch.rand(2, tokens, 4))
 
 
+@pytest.mark.parametrize("length", [1, 5])
+@pytest.mark.parametrize("says", [False, True])
+def test_causal_attention_of_one_query_and_one_key_is_not_warned_about(says: bool, length: int) -> None:
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        is_causal = x.shape[-2] > 1 and says
+        return F.scaled_dot_product_attention(x, x, x, is_causal=is_causal)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnx_parity.export(
+            attention, (torch.rand(2, length, 4),), dynamic_axes={"x": {1: "tokens"}}, strict=True
+        )
+    assert program.assumptions == ()
+    for tokens in (1, 2, 9):
+        assert_agrees(program, attention, torch.rand(2, tokens, 4))
+
+
+def test_causal_attention_of_one_query_and_several_keys_is_another_one() -> None:
+    def attention(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(x, key, key, is_causal=x.shape[-2] > 1)
+
+    with pytest.warns(onnx_parity.TracerWarning, match="tokens > 1 is True in the example"):
+        program = onnx_parity.export(
+            attention, (torch.rand(2, 5, 4), torch.rand(2, 6, 4)), dynamic_axes={"x": {1: "tokens"}}
+        )
+    for tokens in (2, 9):
+        assert_agrees(program, attention, torch.rand(2, tokens, 4), torch.rand(2, 6, 4))
+
+
 def test_parts_of_an_axis_that_is_too_short_are_not_warned_about() -> None:
     def first_and_second(x: torch.Tensor) -> torch.Tensor:
         first, second = x.chunk(2)
