@@ -21,6 +21,15 @@ full_of_batch = op(lambda x: torch.full((x.shape[0], 2), 7.0), floats(3, 4), dyn
 full_like = op(torch.full_like, numbers(9, 8), fill_value=1, dtypes=ALL_DTYPES, dynamic=BATCH)
 full_like_dtype = op(torch.full_like, floats(3, 4), fill_value=2, dtype=[torch.int64, torch.float64, torch.bool])
 new_full = op(lambda x: (x.new_full((2, 3), 5), x.new_ones(2), x.new_zeros(3)), numbers(1), dtypes=ALL_DTYPES)
+#: So many that they are no constant of the model, of the dtypes of tensors without elements.
+new_full_of_nothing = op(
+    lambda x, value: [
+        x.to(dtype).new_full((33, 32), value)
+        for dtype in (x.dtype, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool)
+    ],
+    numbers(0),
+    value=[5, 1, 0],
+)
 ones = op(lambda x, dtype: torch.ones(2, 3, dtype=dtype), floats(1), dtype=[None, torch.int64, torch.bool])
 zeros = op(lambda x, dtype: torch.zeros(0, 3, dtype=dtype), floats(1), dtype=[None, torch.int64, torch.bool])
 ones_like = op(torch.ones_like, numbers(9, 8), dtypes=ALL_DTYPES, dynamic=BATCH)

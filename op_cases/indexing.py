@@ -97,7 +97,7 @@ narrow_dynamic = op(lambda x: x.narrow(0, 1, x.shape[0] - 1), floats(3, 5), dyna
 # --- tensors ----------------------------------------------------------------------------------------------------------
 
 by_tensor = op(
-    lambda x, i: x[i],
+    lambda x, i: (x[i], x[:, i]),
     numbers(4, 5),
     i=[ints(3, low=-4, high=4), ints(2, 3, high=4), ints(0, high=4)],
     dtypes=MOVED_DTYPES,
