@@ -31,6 +31,9 @@ SPREAD_OPSETS = ((9, MIDDLE_OPSET, _NEWEST), (13, MIDDLE_OPSET))
 #: The oldest opset that most runtimes support, and the newest that torch's own exporters write.
 FEW_OPSETS = (9, 18)
 
+#: The first opset that has bfloat16: before it, every cell of this dtype is refused for this reason.
+FIRST_BFLOAT16 = 13
+
 ONNXRUNTIME = "onnxruntime"
 ONNX_REFERENCE = "onnx.reference"
 #: onnxruntime with a lower level of graph optimisation: `onnxruntime:basic`. Without a level it optimises fully.
@@ -151,7 +154,8 @@ class Breadth(Enum):
     EVERY = (SMOKE_OPSETS, EVERY_OPSETS)
     #: Its cases with other attributes.
     TURNING = ((MIDDLE_OPSET,), TURNING_OPSETS)
-    #: Other dtypes, dynamic sizes, and models that are not small.
+    #: Other dtypes, dynamic sizes, and models that are not small. In bfloat16, the first opset that has it replaces
+    #: older ones.
     SPREAD = ((MIDDLE_OPSET,), SPREAD_OPSETS)
 
     def __init__(self, smoke: tuple[int, ...], choices: tuple[tuple[int, ...], ...]) -> None:

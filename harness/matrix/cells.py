@@ -22,6 +22,7 @@ from pathlib import Path
 
 from onnx_parity.harness.axes import (
     FEW_OPSETS,
+    FIRST_BFLOAT16,
     FLOATING,
     MIDDLE_OPSET,
     ONNX_REFERENCE,
@@ -79,6 +80,7 @@ def cells_of(
     if not is_included and not named:
         return
     by_name = selection.tier is Tier.SMOKE and selection.opsets is None and selection.dtypes is None
+    usual_opsets = selection.opsets is None and selection.tier is not Tier.FULL
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
     for number, (case, usual_dtypes) in enumerate(declaration.select(name, selection)):
         also = named.get(case.label, smoke_cells.NOTHING)
@@ -96,6 +98,8 @@ def cells_of(
             opsets: tuple[int, ...] = ()
             if dtype in own_dtypes:
                 opsets = declaration.opsets(selection, breadth, turn)
+                if dtype is Dtype.BFLOAT16 and breadth is Breadth.SPREAD and usual_opsets:
+                    opsets = tuple(max(each, FIRST_BFLOAT16) for each in opsets)
             elif dtype in in_turn and form is Shapes.STATIC:
                 opsets = (MIDDLE_OPSET,)
             opsets = tuple(dict.fromkeys((*opsets, *also.opsets(dtype, form, selection))))

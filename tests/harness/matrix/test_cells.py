@@ -132,6 +132,14 @@ def test_only_the_first_dtype_runs_at_half_of_the_opsets_by_default() -> None:
     assert [cell.dtype for cell in found if cell.device is Device.CUDA] == [Dtype.FLOAT32]
 
 
+def test_bfloat16_beside_other_dtypes_runs_from_the_first_opset_on_that_has_it() -> None:
+    declaration = op(F.elu, numbers(2), alpha=[1.0, 0.5], dtypes=[torch.float32, torch.bfloat16])
+    ran = {cell.opset for cell in cells(declaration) if cell.dtype is Dtype.BFLOAT16}
+    assert ran == {13, 18, 26}
+    asked = cells(declaration, Selection(opsets=(9,)))
+    assert {cell.opset for cell in asked if cell.dtype is Dtype.BFLOAT16} == {9}
+
+
 def test_dtypes_widen_with_the_tier() -> None:
     def dtypes(declaration: Declaration, **chosen: object) -> list[str]:
         selection = Selection(opsets=(18,), devices=(Device.CPU,), **chosen)  # type: ignore[arg-type]
