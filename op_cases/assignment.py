@@ -53,18 +53,6 @@ def doubled_rows(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _scattered(x: torch.Tensor, y: torch.Tensor, dim: int) -> list[torch.Tensor]:
-    """Slices that are written in each dtype, to places that differ."""
-    places = (torch.arange(y.shape[0]) * 2 + 1) % 7
-    found = [put(each(x), places, each(y)) for each in (lambda z: z > 0, lambda z: z[:, :1], lambda z: z[:, :0])]
-    for dtype in (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8):
-        far = 2**33 + 1 if dtype.itemsize == 8 else 1
-        old, new = x.to(dtype) * far, y.to(dtype) * far
-        slices = new.movedim(0, dim)
-        found += [old.index_copy(dim, places, slices), old.index_add(dim, places, slices), put(old, places, new)]
-    return found
-
-
 # --- integers, slices, None, ... --------------------------------------------------------------------------------------
 
 setitem = op(
@@ -271,14 +259,6 @@ put_under_mask_of_two_axes = op(
     given([[True, False, True], [False, True, False]]),
     y=[floats(3, 4), floats(4), floats(1, 4), floats(3, 1)],
 )
-#: The axes before the mask's have elements of their own.
-put_columns_under_mask_of_two_axes = op(
-    lambda x, m, y: put_at(x, y, slice(None), m),
-    numbers(2, 2, 3, 2),
-    given([[True, False, True], [False, True, False]]),
-    y=[numbers(2, 1, 2), numbers(2, 3, 2)],
-    dtypes=MOVED_DTYPES,
-)
 put_elements_under_mask = op(put, floats(2, 3), given([[True, False, True], [False, True, False]]), floats(3))
 put_under_condition = op(
     lambda x: put(x, x > 0, 0.0), floats(3, 4, special=(float("nan"), float("inf"))), dynamic=BATCH
@@ -428,15 +408,6 @@ scatter_reduce = op(
     reduce=["sum", "prod", "mean", "amax", "amin"],
     include_self=[True, False],
     dtypes=[torch.float32, torch.float64, torch.float16, torch.int64, torch.int32],
-)
-#: As many slices as there are at run time, down to none.
-scatters_of_any_number = op(
-    _scattered,
-    numbers(7, 7, low=0),
-    numbers(3, 7, low=0),
-    dim=[0, -1],
-    dynamic={"x1": {0: "count"}},
-    sizes={"count": [0, 1, 7]},
 )
 #: Into axes that are counted from the end.
 scatters_from_the_end = op(

@@ -1,0 +1,41 @@
+"""Writes in each dtype: to as many places as there are at run time, and under masks of several axes."""
+
+from __future__ import annotations
+
+import torch
+
+from onnx_parity.harness.case import MOVED_DTYPES, given, numbers, op
+from onnx_parity.op_cases.assignment import put, put_at
+
+_NUMBERS = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8)
+
+
+def _scattered(x: torch.Tensor, y: torch.Tensor, dim: int) -> list[torch.Tensor]:
+    """`x` in each dtype, with slices written along an axis, to places that differ."""
+    places = (torch.arange(y.shape[0]) * 2 + 1) % 7
+    found = [put(a, places, b) for a, b in ((x > 0, y > 0), (x[:, :1], y[:, :1]), (x[:, :0], y[:, :0]))]
+    for dtype in _NUMBERS:
+        far = 2**33 + 1 if dtype.itemsize == 8 else 1
+        old, new = x.to(dtype) * far, y.to(dtype) * far
+        slices = new.movedim(0, dim)
+        found += [old.index_copy(dim, places, slices), old.index_add(dim, places, slices), put(old, places, new)]
+    return found
+
+
+#: As many slices as there are at run time, down to none.
+scatters_of_any_number = op(
+    _scattered,
+    numbers(7, 7, low=0),
+    numbers(3, 7, low=0),
+    dim=[0, -1],
+    dynamic={"x1": {0: "count"}},
+    sizes={"count": [0, 1, 7]},
+)
+#: The axes before the mask's have elements of their own.
+put_columns_under_mask_of_two_axes = op(
+    lambda x, m, y: put_at(x, y, slice(None), m),
+    numbers(2, 2, 3, 2),
+    given([[True, False, True], [False, True, False]]),
+    y=[numbers(2, 1, 2), numbers(2, 3, 2)],
+    dtypes=MOVED_DTYPES,
+)
