@@ -16,6 +16,7 @@ __all__ = ["Correspondence"]
 
 #: Operators that give the same, and differ in whether they may share memory with what they are given.
 _SAME: dict[object, object] = {torch.ops.aten._unsafe_view.default: torch.ops.aten.view.default}
+_VIEWS = frozenset({torch.ops.aten.view.default, *_SAME})
 #: Their result is what they are given, if it has the same shape.
 _KEEPING = frozenset({torch.ops.aten.clone.default, torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
 _ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
@@ -79,9 +80,11 @@ class Correspondence:
         return [output is None for output in one.outputs] == [output is None for output in other.outputs]
 
     def _arguments(self, node: Node) -> dict[str, Any]:
-        """The arguments of a node, of attention with at most one query and one key as if it were not causal: this query
-        sees this key either way."""
+        """The arguments of a node. Attention with at most one query and one key is as if it were not causal: this query
+        sees this key either way. Of a view, the size that is -1 is what it is."""
         given = node.arguments
+        if node.op in _VIEWS and node.outputs[0] is not None:
+            return {**given, "size": node.outputs[0].shape}
         if node.op is not _ATTENTION or not given.get("is_causal"):
             return given
         if not all(self._is_at_most_one(given[name].shape[-2]) for name in ("query", "key")):

@@ -98,6 +98,19 @@ def test_causal_attention_of_one_query_and_several_keys_is_another_one() -> None
         assert_agrees(program, attention, torch.rand(2, tokens, 4), torch.rand(2, 6, 4))
 
 
+def test_views_of_one_shape_are_the_same_however_it_is_spelled() -> None:
+    def flat(x: torch.Tensor) -> torch.Tensor:
+        return (x.view(-1) if x.shape[0] > 2 else x.view(x.shape[0] * x.shape[1])) * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnx_parity.export(flat, (torch.rand(3, 4),), dynamic_axes={"x": {0: "n", 1: "m"}}, strict=True)
+    assert program.assumptions == ()
+    assert "If" not in [node.op_type for node in program.model_proto.graph.node]
+    for n, m in ((1, 1), (2, 3), (7, 5)):
+        assert_agrees(program, flat, torch.rand(n, m))
+
+
 def test_parts_of_an_axis_that_is_too_short_are_not_warned_about() -> None:
     def first_and_second(x: torch.Tensor) -> torch.Tensor:
         first, second = x.chunk(2)
