@@ -62,14 +62,17 @@ def _unbind(torchs: Callable[..., Any], self: torch.Tensor, dim: int = 0) -> Any
 
 
 def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
-    """The parts of one row each, which are as many as the model finds. (`torch.split` calls this too.)"""
+    """Pieces, which are as many as the model finds. (`torch.split` calls this too.)"""
     length = self.shape[dim] if self.dim() else 1
-    is_of_rows = type(split_size) is int and split_size == 1
-    if not is_of_rows or not isinstance(length, torch.SymInt) or not length.node.has_hint():
+    if type(split_size) is not int or split_size < 1 or not isinstance(length, torch.SymInt):
         return torchs(self, split_size, dim)
-    from onnx_parity.exporter.recording.python_loops.grown_list import parts_of
+    if not length.node.has_hint() or Decision.PARTS_OF_EXAMPLE in recorder_here().decisions:
+        return torchs(self, split_size, dim)
+    from onnx_parity.exporter.recording.python_loops.grown_list import parts_of, pieces_of
 
-    return parts_of(self.movedim(dim, 0).unsqueeze(dim % self.dim() + 1))
+    if split_size == 1:
+        return parts_of(self.movedim(dim, 0).unsqueeze(dim % self.dim() + 1))
+    return pieces_of(self, split_size, dim, lambda: torchs(self, split_size, dim))
 
 
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

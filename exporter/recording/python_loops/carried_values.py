@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.graph.graph import same_shape
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
 from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes
+from onnx_parity.exporter.recording.python_loops.columns import append_to_column, is_list
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
 from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
+from onnx_parity.exporter.recording.python_loops.places import (
+    Form,
+    FormOfItems,
+    Place,
+    SharedParts,
+    assign_all,
+    containers_in,
+    copied,
+    fill,
+    together,
+    with_differing,
+)
 from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
 from onnx_parity.exporter.sizes.looped import Parts
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import FrameType
-from onnx_parity.exporter.torch_inside.loops.loops_of_python import assign, carried_names, variables_of
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import carried_names, variables_of
 
 __all__ = ["CarriedValues", "OtherForms"]
 
@@ -35,61 +47,6 @@ _PLAIN = frozenset({bool, int, float, str})
 
 class OtherForms(Exception):
     """The structure of a value is another one after an iteration. The loop begins again, with that structure."""
-
-
-class _Form(NamedTuple):
-    """The structure of a value; for each leaf of it that is a list that loops have filled, the structure of an item."""
-
-    spec: pytree.TreeSpec
-    lists: tuple[tuple[pytree.TreeSpec, tuple[bool, ...]] | None, ...]
-    #: Whether it is a `torch.Size`, which torch puts together again as a tuple.
-    is_size: bool
-
-    @property
-    def is_leaf(self) -> bool:
-        return self.lists == (None,) and not self.spec.num_children
-
-
-class _Place(msgspec.Struct, eq=False):
-    """A variable, an attribute, or a container, whose value a loop may carry."""
-
-    #: The value at the head of the loop: of a container a copy.
-    start: Any
-    form: _Form
-    leaves: list[Leaf]
-    #: The name of the variable or the attribute; None for a container.
-    name: str | None = None
-    #: The frame that has the variable, or the dict that has the attribute.
-    holder: FrameType | dict[str, Any] | None = None
-    container: Any = None
-    #: The list whose items it has, if they are carried as a whole.
-    container_before: Any = None
-    #: For a list, what the program finds in its place.
-    watched: WatchedList | None = None
-    #: For a list, how many items an iteration adds, and their structure.
-    added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
-    #: Whether each iteration adds these.
-    is_added_to_always: bool = True
-    #: Whether the body reads the list on one of its paths, and whether it adds to it on one.
-    is_read: bool = False
-    is_added_to: bool = False
-    #: The structures that a variable without a value at first has had.
-    forms: list[_Form] = []
-
-    def value(self, variables: Mapping[FrameType, Mapping[str, Any]]) -> Any:
-        """Its value now: of a container a copy."""
-        if self.name is None:
-            return _copied(self.container)
-        held = variables[self.holder] if isinstance(self.holder, FrameType) else self.holder
-        return (held or {}).get(self.name, UNSET)
-
-
-class _SharedParts(msgspec.Struct):
-    parts: Parts
-    #: The tensor before the loop.
-    whole: torch.Tensor
-    #: Whether the body writes to it, so that the parts that follow are other ones.
-    is_written: bool = False
 
 
 class CarriedValues:
@@ -113,15 +70,15 @@ class CarriedValues:
             for name in sorted(carried_names(frame))
         ]
         for _, _, value in values:
-            _find_containers(value, found)
+            containers_in(value, found)
         self._kept = frozenset(found)
-        self._places = [_Place(value, *self._apart(value), name, frame) for frame, name, value in values]
-        self._places += [self._of_container(each, _copied(each)) for each in found.values()]
+        self._places = [Place(value, *self._apart(value), name, frame) for frame, name, value in values]
+        self._places += [self._of_container(each, copied(each)) for each in found.values()]
         leaves = {id(leaf) for leaf in self.leaves}
         #: The parts of tensors that variables have too, with these tensors, and whether the body writes to them.
-        self._shared = [_SharedParts(part, part.whole) for part in parts if id(part.whole) in leaves]
+        self._shared = [SharedParts(part, part.whole) for part in parts if id(part.whole) in leaves]
         others = [part for part in parts if id(part.whole) not in leaves]
-        self._places += [_Place(each.whole, *self._apart(each.whole), "whole", vars(each)) for each in others]
+        self._places += [Place(each.whole, *self._apart(each.whole), "whole", vars(each)) for each in others]
         #: The leaves that the program was given, and those that it left, in the last iteration that was recorded.
         self._given: list[Leaf] = []
         self._before: list[Leaf] = []
@@ -133,6 +90,8 @@ class CarriedValues:
         self._aliases = Aliases(blocks)
         #: What else the variables lead to.
         self._state = KeptState((value for _, held in variables for value in held.values()), self._kept)
+        #: What the last iteration collected: the places of lists, with the numbers of leaves of their items.
+        self._collected: list[tuple[Place, int]] = []
         #: What is to be recorded before the loop begins again.
         self._outside: list[Callable[[], None]] = []
 
@@ -166,8 +125,11 @@ class CarriedValues:
     def collected(self, added: Mapping[int, Sequence[torch.Tensor]], always: Mapping[int, Leaf]) -> list[torch.Tensor]:
         """What a loop collects: tensors that an iteration adds to lists, and whether it does where not each does."""
         found: list[torch.Tensor] = []
+        self._collected.clear()
         for number, place in enumerate(self._places):
             found += added.get(number, ())
+            if number in added:
+                self._collected += [(place, leaf) for leaf in place.stacked_leaves]
             place.is_added_to_always = always.get(number, True) is True
             if not place.is_added_to_always:
                 found.append(self._blocks.as_tensor(always[number]))
@@ -236,6 +198,7 @@ class CarriedValues:
             ):
                 leaves += self._given[len(leaves) : len(leaves) + len(place.leaves)]
                 continue
+            value = with_differing(value, place.form)
             form, own = self._apart(value, but=value if place.name is None else None)
             if form != place.form:
                 own = self._joined(place, value, form, own)
@@ -256,13 +219,13 @@ class CarriedValues:
                 self._kept |= {id(each.start)}
                 self._state.leave_out(each.start)
                 self._places.append(self._of_container(each.start, each.held))
-            self._places.append(_Place(each.start, *self._apart(each.start), each.name, each.holder))
+            self._places.append(Place(each.start, *self._apart(each.start), each.name, each.holder))
         return bool(changed)
 
-    def _of_container(self, container: Any, held: Any) -> _Place:
+    def _of_container(self, container: Any, held: Any) -> Place:
         """The place of a list or dict that holds this when the loop begins."""
         watched = WatchedList() if isinstance(container, list) else None
-        return _Place(held, *self._apart(held, but=held), container=container, watched=watched)
+        return Place(held, *self._apart(held, but=held), container=container, watched=watched)
 
     def _share_written(self, leaves: Sequence[Leaf]) -> bool:
         """Note which tensors the loop both goes over and writes to; whether there are more than were known."""
@@ -276,7 +239,7 @@ class CarriedValues:
             each.is_written = True
         return bool(found)
 
-    def _carry_whole(self, place: _Place) -> None:
+    def _carry_whole(self, place: Place) -> None:
         """Carry all items of a list that the loop both reads and adds to."""
         names = [each for each in self._places if any(leaf is place.container for leaf in each.leaves)]
         if len(names) != 1 or names[0].start is not place.container:
@@ -293,11 +256,15 @@ class CarriedValues:
         names[0].container_before = place.container
         self._outside.append(lambda: self._begin_with_whole(names[0], place.start, Stacked(spec, [], numbers)))
 
-    def _begin_with_whole(self, place: _Place, items: list[Any], like: Stacked) -> None:
+    def _begin_with_whole(self, place: Place, items: list[Any], like: Stacked) -> None:
         place.start = GrownList.of(items, like)
         place.form, place.leaves = self._apart(place.start)
 
-    def _added(self, place: _Place, items: list[Any]) -> list[torch.Tensor]:
+    def _begin_with_lists(self, place: Place) -> None:
+        place.start = with_differing(place.start, place.form)
+        place.leaves = self._apart(place.start)[1]
+
+    def _added(self, place: Place, items: list[Any]) -> list[torch.Tensor]:
         rows = [pytree.tree_flatten(item) for item in items]
         _, spec = rows[0]
         numbers = tuple(is_number(leaf) for leaf in rows[0][0])
@@ -310,16 +277,45 @@ class CarriedValues:
         columns = [
             [self._added_leaf(leaf) for leaf in column] for column in zip(*(row[0] for row in rows), strict=True)
         ]
-        return [column[0] if len(column) == 1 else torch.stack(column) for column in columns]
+        unlike = [
+            leaf
+            for leaf, column in enumerate(columns)
+            if leaf not in place.differing and not all(same_shape(column[0].shape, each.shape) for each in column)
+        ]
+        for leaf in unlike:
+            self._make_list(place, leaf)
+        if unlike:
+            raise OtherForms
+        for leaf, of_leaf in place.differing.items():
+            held = of_leaf.holder
+            assert isinstance(held, dict)
+            held["items"] = append_to_column(self._blocks, held["items"], columns[leaf])
+        stacked = [columns[leaf] for leaf in place.stacked_leaves]
+        return [column[0] if len(column) == 1 else torch.stack(column) for column in stacked]
+
+    def carry_as_list(self, collected: int) -> None:
+        """Carry what the loop collects, of these leaves, as a list of the model, since their sizes differ."""
+        place, leaf = self._collected[collected]
+        self._make_list(place, leaf)
+
+    def _make_list(self, place: Place, leaf: int) -> None:
+        items = Place(EMPTY, *self._apart(EMPTY), "items", {"items": EMPTY})
+        place.differing[leaf] = items
+        self._places.append(items)
 
     def _added_leaf(self, leaf: Leaf) -> torch.Tensor:
         if not isinstance(leaf, torch.Tensor) and not is_number(leaf):
             raise self._blocks.error(
                 f"a loop over a dynamic size adds {leaf!r} to a list: it can add tensors, numbers, and tuples of these"
             )
+        if is_list(leaf):
+            raise self._blocks.error(
+                "a loop over a dynamic size adds a list of tensors whose sizes differ to a list: join its tensors "
+                "first, with torch.cat"
+            )
         return self._blocks.as_tensor(leaf)
 
-    def _joined(self, place: _Place, value: Any, form: _Form, leaves: list[Leaf]) -> list[Leaf]:
+    def _joined(self, place: Place, value: Any, form: Form, leaves: list[Leaf]) -> list[Leaf]:
         """Give a place the structure that it has after an iteration, if its value at first can have that too."""
         start = place.start
         if place.name is not None and start is UNSET and form not in place.forms:
@@ -331,15 +327,21 @@ class CarriedValues:
             stacked = value.items_of_loop
             place.form, place.leaves = form, [EMPTY] * len(leaves)
             place.container_before = start
-            if known := _copied(start):
+            if known := copied(start):
                 self._outside.append(lambda: self._begin_with_whole(place, known, stacked))
             return leaves
+        if isinstance(start, GrownList) and isinstance(value, GrownList):
+            wider = with_differing(start, form)
+            if wider is not start and self._apart(wider)[0] == form:
+                place.form = form
+                self._outside.append(lambda: self._begin_with_lists(place))
+                return leaves
         if type(start) is list and type(value) is list and len(value) > len(start) and place.container is None:
             if not start:
                 raise Reconsider(Decision.FIRST_ITERATIONS, refusal=self._blocks.error(_OTHER_STRUCTURE % place.name))
             items, spec = pytree.tree_flatten(start[0])
             like = Stacked(spec, [], [*map(is_number, items)])
-            self._outside.append(lambda: self._begin_with_whole(place, _copied(start), like))
+            self._outside.append(lambda: self._begin_with_whole(place, copied(start), like))
             return leaves
         is_dict_of_function = self._read_later is not None and isinstance(place.container, dict)
         if is_dict_of_function and [*start] == [*value][: len(start)] != [*value]:
@@ -354,8 +356,8 @@ class CarriedValues:
                 return leaves
         raise self._blocks.error(_OTHER_STRUCTURE % (place.name or "of a list or dict"))
 
-    def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor]) -> None:
-        """Have the program find what the loop has made."""
+    def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor], trips: Any = None) -> None:
+        """Have the program find what the loop has made, in so many iterations, if that is known."""
         carried = {(id(place.holder), place.name) for place in self._places}
         kept = [{place: held for place, held in each.items() if place not in carried} for each in self._elsewhere]
         if any(each != kept[-1] for each in kept):
@@ -370,20 +372,28 @@ class CarriedValues:
         grown: dict[int, GrownList] = {}
         whole = iter(stacks)
         for place in self._places:
-            if place.added is None:
-                continue
-            count, spec, numbers = place.added
-            own = [next(whole) for _ in numbers]
-            if place.is_added_to_always is not True:
-                has_added = next(whole)
-                own = [each[has_added] for each in own]
-            made = GrownList(Stacked(spec, [each.flatten(0, 1) for each in own] if count > 1 else own, numbers))
-            grown[id(place.container)] = made
+            if place.added is not None:
+                grown[id(place.container)] = GrownList(self._grown(place, whole, ends, trips))
         for place in self._places:
             place.watched = None
         self._aliases.watch(ends, lambda place: grown[id(self._places[place].container)].items_of_loop.stacks)
         self._put(iter(ends), grown)
         self._have_parts_of(ends)
+
+    def _grown(self, place: Place, stacks: Iterator[torch.Tensor], ends: Sequence[Leaf], trips: Any) -> Stacked:
+        """The items that the loop has added to a list."""
+        assert place.added is not None
+        count, spec, numbers = place.added
+        own = {leaf: next(stacks) for leaf in place.stacked_leaves}
+        if place.is_added_to_always is not True:
+            has_added, trips = next(stacks), None
+            own = {leaf: each[has_added] for leaf, each in own.items()}
+        if count > 1:
+            own = {leaf: each.flatten(0, 1) for leaf, each in own.items()}
+        for leaf, items in place.differing.items():
+            own[leaf] = ends[sum(len(each.leaves) for each in self._places[: self._places.index(items)])]
+        length = None if trips is None else count * trips
+        return Stacked(spec, [own[leaf] for leaf in range(len(numbers))], numbers, length)
 
     def start_again(self) -> None:
         """Have the program find what it found at first, or what the loop turned out to begin with."""
@@ -394,34 +404,34 @@ class CarriedValues:
         for place in self._places:
             place.added = None
             if place.name is None:
-                _fill(place.container, place.start)
-        _assign({id(place): place.start for place in self._places}, self._places)
+                fill(place.container, place.start)
+        assign_all({id(place): place.start for place in self._places}, self._places)
         for each in self._shared:
             each.parts.whole = each.whole
 
     def _put(self, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> None:
         values: dict[int, Any] = {}
         for place in self._places:
-            value = _together(place.form, leaves, replaced)
+            value = together(place.form, leaves, replaced)
             if place.name is not None:
                 values[id(place)] = value
                 if place.container_before is not None:
-                    _fill(place.container_before, value)
+                    fill(place.container_before, value)
                 continue
             other = replaced.get(id(place.container))
             if isinstance(other, GrownList):
                 if value:
                     other.insert_all(value)
                 value = [other.items_of_loop]
-            _fill(place.container if place.watched is None else place.watched, value)
-        _assign(values, self._places)
+            fill(place.container if place.watched is None else place.watched, value)
+        assign_all(values, self._places)
 
-    def _apart(self, value: Any, *, but: Any = None) -> tuple[_Form, list[Leaf]]:
+    def _apart(self, value: Any, *, but: Any = None) -> tuple[Form, list[Leaf]]:
         """The structure and the leaves of a value. Containers of the frame are leaves, but for one."""
         kept = self._kept
         parts, spec = pytree.tree_flatten(value, is_leaf=lambda each: id(each) in kept and each is not but)
         leaves: list[Leaf] = []
-        lists: list[tuple[pytree.TreeSpec, tuple[bool, ...]] | None] = []
+        lists: list[FormOfItems | None] = []
         for part in parts:
             if isinstance(part, WatchedList) and part.owner is self:
                 leaves.append(part.stands_for)
@@ -429,57 +439,12 @@ class CarriedValues:
             elif isinstance(part, GrownList):
                 stacked = part.items_of_loop
                 leaves += stacked.stacks
-                lists.append((stacked.spec, tuple(stacked.of_numbers)))
+                differ = tuple(map(is_list, stacked.stacks))
+                lists.append(FormOfItems(stacked.spec, tuple(stacked.of_numbers), differ))
             else:
                 leaves.append(part)
                 lists.append(None)
-        return _Form(spec, tuple(lists), isinstance(value, torch.Size)), leaves
-
-
-def _together(form: _Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> Any:
-    parts: list[Any] = []
-    for each in form.lists:
-        if each is not None:
-            parts.append(GrownList(Stacked(each[0], [next(leaves) for _ in each[1]], each[1])))
-        else:
-            leaf = next(leaves)
-            parts.append(replaced.get(id(leaf), leaf))
-    value = pytree.tree_unflatten(parts, form.spec)
-    return torch.Size(value) if form.is_size else value
-
-
-def _fill(container: Any, value: Any) -> None:
-    if isinstance(container, list):
-        list.__setitem__(container, slice(None), list.__getitem__(value, slice(None)))
-    else:
-        container.clear()
-        container.update({key: held for key, held in value.items() if held is not UNSET})
-
-
-def _find_containers(value: Any, found: dict[int, Any]) -> None:
-    """The lists and dicts in a value, which a program may change."""
-    if type(value) in (list, dict, WatchedList) and id(value) not in found:
-        found[id(value)] = value
-    elif not isinstance(value, tuple):
-        return
-    for each in _copied(value).values() if isinstance(value, dict) else _copied(value):
-        _find_containers(each, found)
-
-
-def _assign(values: Mapping[int, Any], places: Sequence[_Place]) -> None:
-    """Give variables and attributes the values that there are for their places, by identity."""
-    variables: dict[FrameType, dict[str, Any]] = {}
-    for place in places:
-        value = values.get(id(place), UNSET)
-        if isinstance(place.holder, FrameType):
-            if value is not UNSET:
-                variables.setdefault(place.holder, {})[str(place.name)] = value
-        elif place.holder is not None and value is UNSET:
-            place.holder.pop(str(place.name), None)
-        elif place.holder is not None:
-            place.holder[str(place.name)] = value
-    for frame, of_frame in variables.items():
-        assign(frame, of_frame)
+        return Form(spec, tuple(lists), isinstance(value, torch.Size)), leaves
 
 
 def _plain_values(objects: Sequence[Any]) -> dict[tuple[int, str], Any]:
@@ -493,8 +458,3 @@ def _plain_values(objects: Sequence[Any]) -> dict[tuple[int, str], Any]:
                 items = [*held.values()] if isinstance(held, dict) else [*held]
                 found[id(vars(each)), name] = len(items), [item for item in items if type(item) in _PLAIN]
     return found
-
-
-def _copied(container: Any) -> Any:
-    """A copy of a container, of which nobody is told."""
-    return list.__getitem__(container, slice(None)) if isinstance(container, list) else copy(container)

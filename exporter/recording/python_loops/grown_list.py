@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
@@ -9,12 +10,24 @@ import torch
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.recording import recorded_lists
+from onnx_parity.exporter.recording.blocks import Blocks
+from onnx_parity.exporter.recording.python_loops.columns import (
+    as_list,
+    changed_column,
+    extended_column,
+    is_list,
+    item_of_column,
+    joined_items,
+    length_of_column,
+)
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
-__all__ = ["GrownList", "Stacked", "parts_of"]
+__all__ = ["GrownList", "Stacked", "parts_of", "pieces_of"]
 
 asks_for_its_caller(__file__)
 
@@ -27,14 +40,22 @@ _JOINING: dict[Any, bool] = {torch.stack: True, torch.cat: False, torch.concat: 
 
 
 class Stacked(Items):
-    """The items of a list as one tensor for each leaf of an item, along its first axis.
+    """The items of a list as one column for each leaf of an item (see `columns.py`).
 
     It stands in a list of Python for the items whose number is not known. torch asks it what a function that is given
     such a list does.
     """
 
-    def __init__(self, spec: pytree.TreeSpec, stacks: Sequence[torch.Tensor], of_numbers: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        spec: pytree.TreeSpec,
+        stacks: Sequence[torch.Tensor],
+        of_numbers: Sequence[bool],
+        length: int | torch.SymInt | None = None,
+    ) -> None:
+        """`length` is the number of items, where it is known."""
         self.spec, self.stacks, self.of_numbers = spec, [*stacks], [*of_numbers]
+        self._length = length
 
     @classmethod
     def of_tensors(cls, stack: torch.Tensor) -> Stacked:
@@ -43,25 +64,31 @@ class Stacked(Items):
 
     @property
     def length(self) -> Any:  # type: ignore[override]
-        return self.stacks[0].shape[0]
+        if self._length is None:
+            self._length = length_of_column(next((each for each in self.stacks if not is_list(each)), self.stacks[0]))
+        return self._length
 
     def item(self, place: Any) -> Any:
-        parts = [stack[place] for stack in self.stacks]
+        parts = [item_of_column(stack, place) for stack in self.stacks]
         leaves = [part.item() if number else part for part, number in zip(parts, self.of_numbers, strict=True)]
         return pytree.tree_unflatten(leaves, self.spec)
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Stacked:
-        return Stacked(self.spec, [change(stack) for stack in self.stacks], self.of_numbers)
+        return Stacked(self.spec, [changed_column(stack, change) for stack in self.stacks], self.of_numbers)
 
     def joined(self, other: Stacked) -> Stacked:
         if self.spec != other.spec:
             raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
-        stacks = [torch.cat(pair) for pair in zip(self.stacks, other.stacks, strict=True)]
+        stacks = [extended_column(*pair) for pair in zip(self.stacks, other.stacks, strict=True)]
         return Stacked(self.spec, stacks, self.of_numbers)
+
+    def together(self, axis: int, *, new_axis: bool) -> torch.Tensor:
+        """All items in one tensor, along an axis that they have or a new one."""
+        return joined_items(self.only, axis, new_axis=new_axis)
 
     @property
     def only(self) -> torch.Tensor:
-        """All items as one tensor."""
+        """All items as one column."""
         if len(self.stacks) != 1 or self.spec.num_children:
             raise refused_here(_REMEDY.format(use="joins its items, which are no tensors"))
         return self.stacks[0]
@@ -86,6 +113,35 @@ class Stacked(Items):
         self._refuse()
 
 
+class Pieces(Stacked):
+    """The pieces of a tensor along an axis, each of this size but for the last one."""
+
+    def __init__(
+        self, whole: torch.Tensor, size: int, axis: int, in_example: Callable[[], Sequence[torch.Tensor]]
+    ) -> None:
+        """`in_example` splits the tensor into as many as there are of the example's."""
+        self._whole, self._size, self._axis, self._in_example = whole, size, axis, in_example
+        self.spec, self.of_numbers = pytree.tree_flatten(whole)[1], [False]
+        count = (whole.shape[axis] + size - 1) // size
+        self._length = count if count.node.shape_env.never_exceeds(1, count) else torch.sym_max(1, count)
+
+    @functools.cached_property
+    def stacks(self) -> list[torch.Tensor]:  # type: ignore[override]
+        blocks = Blocks(recorder_here())
+        return [recorded_lists.split_tensor(blocks, self._whole, self._size, self._axis)]
+
+    def item(self, place: Any) -> torch.Tensor:
+        begin = place * self._size
+        return self._whole[(slice(None),) * self._axis + (slice(begin, begin + self._size),)]
+
+    def as_in_example(self) -> Iterator[torch.Tensor]:
+        return iter(self._in_example())
+
+    def together(self, axis: int, *, new_axis: bool) -> torch.Tensor:
+        is_whole = not new_axis and axis % self._whole.ndim == self._axis
+        return self._whole if is_whole else super().together(axis, new_axis=new_axis)
+
+
 def _join(func: Callable[..., Any], tensors: Sequence[Any], dim: int = 0, **options: Any) -> torch.Tensor:
     """`torch.stack` or `torch.cat` of tensors among which are stacked ones."""
     dim = options.pop("axis", dim)
@@ -95,10 +151,7 @@ def _join(func: Callable[..., Any], tensors: Sequence[Any], dim: int = 0, **opti
         if not isinstance(each, Stacked):
             parts.append(each.unsqueeze(dim) if along_new else each)
             continue
-        whole = each.only
-        axis = dim % (whole.ndim - (not along_new))
-        whole = whole.movedim(0, axis) if axis else whole
-        parts.append(whole if along_new else whole.flatten(axis, axis + 1))
+        parts.append(each.together(dim, new_axis=along_new))
     return parts[0] if len(parts) == 1 and not options else torch.cat(parts, dim, **options)
 
 
@@ -140,6 +193,14 @@ class GrownList(Whole, list[Any]):
         if place.start is None and place.stop is None:
             return GrownList(self.items_of_loop.changed(lambda stack: stack.flip([0])[::-step]))
         raise refused_here(_REMEDY.format(use="takes a slice of it backwards, from one item to another"))
+
+    def with_lists(self, differ: Sequence[bool]) -> GrownList:
+        """The same items, with these leaves of them as lists of the model."""
+        stacked = self.items_of_loop
+        if len(differ) != len(stacked.stacks):
+            return self
+        columns = [as_list(each) if is_one else each for each, is_one in zip(stacked.stacks, differ, strict=True)]
+        return GrownList(Stacked(stacked.spec, columns, stacked.of_numbers))
 
     @classmethod
     def of(cls, items: Sequence[Any], like: Stacked) -> GrownList:
@@ -195,6 +256,12 @@ class GrownList(Whole, list[Any]):
 def parts_of(whole: torch.Tensor) -> GrownList:
     """The parts of a tensor along its first axis."""
     return GrownList(Stacked(pytree.tree_flatten(whole)[1], [whole], [False]))
+
+
+def pieces_of(whole: torch.Tensor, size: int, axis: int, in_example: Callable[[], Sequence[torch.Tensor]]) -> Any:
+    """The pieces of a tensor along an axis. See `Pieces`."""
+    pieces = Pieces(whole, size, axis % whole.ndim, in_example)
+    return GrownList(pieces) if isinstance(pieces.length, torch.SymInt) else in_example()
 
 
 def _stacked(items: Any, like: Stacked) -> Stacked:

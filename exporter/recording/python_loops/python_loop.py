@@ -181,23 +181,20 @@ def _turns(
                         if paths.leaves and trips is not None and Decision.LAST_ITERATIONS in recorder.decisions:
                             # The last iteration, which follows by itself, is not for a loop that was left.
                             raise left_otherwise(blocks, frames) from None
-                        return carried.finish(*end.value)
-            except OtherForms:
+                        return carried.finish(*end.value, None if paths.leaves else trips)
+            except (OtherForms, UnlikeItems) as other:
                 steps.close()
+                if isinstance(other, UnlikeItems):
+                    carried.carry_as_list(other.place)
                 recorder.restore(before)
                 before = recorder.checkpoint()
                 carried.start_again()
             finally:
                 steps.close()
-    except UnlikeItems as error:
-        raise blocks.error(
-            "a loop over a dynamic size adds tensors to a list whose sizes differ from one iteration to the next, or "
-            "cannot be shown not to: write to slices of one tensor, or script the function with the loop"
-        ) from error
     except Reconsider:
         raise
     except CaptureError as error:
-        raise Reconsider(*ENDS, refusal=error) from error
+        raise Reconsider(*ENDS, Decision.PARTS_OF_EXAMPLE, refusal=error) from error
     except GeneratorExit:
         recorder.at_end.append(_refuse_end(left_otherwise(blocks, frames)))
         raise
@@ -250,6 +247,8 @@ def _refuse_end(error: CaptureError) -> Any:
 
 
 def _as_list(items: Iterable[Any]) -> list[Any]:
+    if isinstance(items, Stacked):
+        return GrownList(items)
     made = []
     for item in items:
         made.append(item)

@@ -1,0 +1,159 @@
+"""The places whose values a loop of Python may carry: variables, attributes and containers, with their structures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from onnx_parity.exporter.recording.leaves import UNSET, Leaf
+from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
+from onnx_parity.exporter.sizes.looped import Parts
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.frames import FrameType
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import assign
+
+__all__ = [
+    "Form",
+    "FormOfItems",
+    "Place",
+    "SharedParts",
+    "assign_all",
+    "containers_in",
+    "copied",
+    "fill",
+    "together",
+    "with_differing",
+]
+
+
+class FormOfItems(NamedTuple):
+    """The structure of the items of a list that loops have filled."""
+
+    spec: pytree.TreeSpec
+    #: For each leaf, whether it is a number, and whether its sizes differ from item to item.
+    of_numbers: tuple[bool, ...]
+    differ: tuple[bool, ...]
+
+
+class Form(NamedTuple):
+    """The structure of a value; for each leaf of it that is a list that loops have filled, the structure of an item."""
+
+    spec: pytree.TreeSpec
+    lists: tuple[FormOfItems | None, ...]
+    #: Whether it is a `torch.Size`, which torch puts together again as a tuple.
+    is_size: bool
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.lists == (None,) and not self.spec.num_children
+
+
+class Place(msgspec.Struct, eq=False):
+    """A variable, an attribute, or a container, whose value a loop may carry."""
+
+    #: The value at the head of the loop: of a container a copy.
+    start: Any
+    form: Form
+    leaves: list[Leaf]
+    #: The name of the variable or the attribute; None for a container.
+    name: str | None = None
+    #: The frame that has the variable, or the dict that has the attribute.
+    holder: FrameType | dict[str, Any] | None = None
+    container: Any = None
+    #: The list whose items it has, if they are carried as a whole.
+    container_before: Any = None
+    #: For a list, what the program finds in its place.
+    watched: WatchedList | None = None
+    #: For a list, how many items an iteration adds, and their structure.
+    added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
+    #: Those leaves of the added items whose sizes differ, by their numbers, with the places that have a list of each.
+    differing: dict[int, Place] = {}
+    #: Whether each iteration adds these.
+    is_added_to_always: bool = True
+    #: Whether the body reads the list on one of its paths, and whether it adds to it on one.
+    is_read: bool = False
+    is_added_to: bool = False
+    #: The structures that a variable without a value at first has had.
+    forms: list[Form] = []
+
+    @property
+    def stacked_leaves(self) -> list[int]:
+        """The leaves of the items that are added, by their numbers, whose sizes are the same in all iterations."""
+        return [] if self.added is None else [leaf for leaf in range(len(self.added[2])) if leaf not in self.differing]
+
+    def value(self, variables: Mapping[FrameType, Mapping[str, Any]]) -> Any:
+        """Its value now: of a container a copy."""
+        if self.name is None:
+            return copied(self.container)
+        held = variables[self.holder] if isinstance(self.holder, FrameType) else self.holder
+        return (held or {}).get(self.name, UNSET)
+
+
+class SharedParts(msgspec.Struct):
+    parts: Parts
+    #: The tensor before the loop.
+    whole: torch.Tensor
+    #: Whether the body writes to it, so that the parts that follow are other ones.
+    is_written: bool = False
+
+
+def together(form: Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> Any:
+    parts: list[Any] = []
+    for each in form.lists:
+        if each is not None:
+            parts.append(GrownList(Stacked(each.spec, [next(leaves) for _ in each.of_numbers], each.of_numbers)))
+        else:
+            leaf = next(leaves)
+            parts.append(replaced.get(id(leaf), leaf))
+    value = pytree.tree_unflatten(parts, form.spec)
+    return torch.Size(value) if form.is_size else value
+
+
+def with_differing(value: Any, form: Form) -> Any:
+    """A list that loops have filled, with those leaves as lists of the model that are such in a structure."""
+    of_items = form.lists[0] if len(form.lists) == 1 else None
+    return value.with_lists(of_items.differ) if isinstance(value, GrownList) and of_items is not None else value
+
+
+def fill(container: Any, value: Any) -> None:
+    if isinstance(container, list):
+        list.__setitem__(container, slice(None), list.__getitem__(value, slice(None)))
+    else:
+        container.clear()
+        container.update({key: held for key, held in value.items() if held is not UNSET})
+
+
+def containers_in(value: Any, found: dict[int, Any]) -> None:
+    """The lists and dicts in a value, which a program may change."""
+    if type(value) in (list, dict, WatchedList) and id(value) not in found:
+        found[id(value)] = value
+    elif not isinstance(value, tuple):
+        return
+    for each in copied(value).values() if isinstance(value, dict) else copied(value):
+        containers_in(each, found)
+
+
+def assign_all(values: Mapping[int, Any], places: Sequence[Place]) -> None:
+    """Give variables and attributes the values that there are for their places, by identity."""
+    variables: dict[FrameType, dict[str, Any]] = {}
+    for place in places:
+        value = values.get(id(place), UNSET)
+        if isinstance(place.holder, FrameType):
+            if value is not UNSET:
+                variables.setdefault(place.holder, {})[str(place.name)] = value
+        elif place.holder is not None and value is UNSET:
+            place.holder.pop(str(place.name), None)
+        elif place.holder is not None:
+            place.holder[str(place.name)] = value
+    for frame, of_frame in variables.items():
+        assign(frame, of_frame)
+
+
+def copied(container: Any) -> Any:
+    """A copy of a container, of which nobody is told."""
+    return list.__getitem__(container, slice(None)) if isinstance(container, list) else copy(container)
