@@ -1,9 +1,10 @@
-"""Patches `chunk`, `split`, `unbind` and loops over tensors, whose numbers of parts may be dynamic, and `set_`."""
+"""Patches `chunk`, `split`, `unbind`, loops over tensors and `pad_sequence`, whose numbers of parts or lengths may be
+dynamic, and `set_`."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
-from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES", "WITH_SYMBOLS"]
@@ -23,7 +24,7 @@ def _chunked(x: torch.Tensor, chunks: int, dim: int) -> list[torch.Tensor]:
     return list(x.chunk(chunks, dim))
 
 
-@cache
+@functools.cache
 def _script() -> Any:
     return torch.jit.script(_chunked)
 
@@ -75,6 +76,37 @@ def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim:
     return pieces_of(self, split_size, dim, lambda: torchs(self, split_size, dim))
 
 
+def _pad_sequence(
+    torchs: Callable[..., Any],
+    sequences: Any,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Any:
+    """Sequences padded to the longest, of which torch's own would ask which it is."""
+    from onnx_parity.exporter.sizes.looped import Items, applied, items_in
+
+    def length_of(sequence: torch.Tensor) -> Any:
+        return sequence.shape[0]
+
+    def padded(sequence: torch.Tensor) -> torch.Tensor:
+        missing = longest - sequence.shape[0]
+        own = (0, missing) if padding_side == "right" else (missing, 0)
+        return torch.nn.functional.pad(sequence, (*(0, 0) * (sequence.ndim - 1), *own), value=padding_value)
+
+    if isinstance(sequences, torch.Tensor) or padding_side not in ("left", "right"):
+        return torchs(sequences, batch_first, padding_value, padding_side)
+    items = items_in(sequences)
+    if items is not None:
+        longest = torch.tensor(Items.as_list(applied(length_of, items))).max().item()
+        return torch.stack(Items.as_list(applied(padded, items)), 0 if batch_first else 1)
+    sequences = [*sequences]
+    if not any(isinstance(length_of(each), torch.SymInt) for each in sequences):
+        return torchs(sequences, batch_first, padding_value, padding_side)
+    longest = functools.reduce(torch.sym_max, map(length_of, sequences))
+    return torch.stack([*map(padded, sequences)], 0 if batch_first else 1)
+
+
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """Let functionalization replace the tensor. It can do so with views of inputs, but not with inputs."""
     if kwargs or len(args) != 1 or not isinstance(args[0], torch.Tensor):
@@ -100,5 +132,6 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
     FunctionAttribute(torch, "unbind", _unbind),
     FunctionAttribute(torch.Tensor, "unbind", _unbind),
     FunctionAttribute(torch.Tensor, "split", _split),
+    FunctionCode(torch.nn.utils.rnn, "pad_sequence", _pad_sequence),
 )
 PATCHES: tuple[Patch, ...] = (FunctionAttribute(torch.Tensor, "set_", _set),)

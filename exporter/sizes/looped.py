@@ -8,6 +8,7 @@ makes a loop of the model of what goes over one (`recording/python_loops/`).
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
@@ -16,7 +17,18 @@ import torch
 
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
-__all__ = ["Items", "Parts", "Range", "applied", "behind_first", "items_in", "reversed_items", "with_numbers", "zipped"]
+__all__ = [
+    "Items",
+    "Parts",
+    "Range",
+    "applied",
+    "behind_first",
+    "items_in",
+    "product_of",
+    "reversed_items",
+    "with_numbers",
+    "zipped",
+]
 
 asks_for_its_caller(__file__)
 
@@ -27,10 +39,12 @@ _Number = int | torch.SymInt
 class Items:
     """Items of which there are as many as a dynamic size says."""
 
-    #: Loads what the next six are; it is called when there are items.
+    #: Loads what the next ones are; it is called when there are items.
     load: ClassVar[Callable[[], None]]
     #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, finds the largest
-    #: or smallest, asks whether one is true or all are, and applies a comprehension to what the iterator gives.
+    #: or smallest, asks whether one is true or all are, applies a comprehension to what the iterator gives, and applies
+    #: a function to a value and one item after the other: the last value, or a list of all. And what makes items of a
+    #: list.
     loop: ClassVar[Any] = ()
     as_list: ClassVar[Callable[[Iterable[Any]], list[Any]]]
     total: ClassVar[Callable[[Iterable[Any], Any], Any]]
@@ -38,6 +52,9 @@ class Items:
     has_true: ClassVar[Callable[[Iterable[Any]], Any]]
     are_true: ClassVar[Callable[[Iterable[Any]], Any]]
     comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]
+    known: ClassVar[Callable[[list[Any]], Items]]
+    folded: ClassVar[Callable[[Callable[[Any, Any], Any], Iterable[Any], Any], Any]]
+    accumulated: ClassVar[Callable[[Callable[[Any, Any], Any], Iterable[Any], Any], list[Any]]]
     length: _Number
 
     def __new__(cls, *args: Any) -> Self:
@@ -168,6 +185,21 @@ class _BehindFirst(Items):
         return self._items.item(place + 1)
 
 
+class _Product(Items):
+    """All combinations of the items of several, the last of which change fastest."""
+
+    def __init__(self, several: Sequence[Items]) -> None:
+        self._several = several
+        self.length = math.prod(each.length for each in several)
+
+    def item(self, place: _Number) -> Any:
+        items = []
+        for each in reversed(self._several):
+            items.append(each.item(place % each.length))
+            place = place // each.length
+        return tuple(reversed(items))
+
+
 def items_in(value: Any) -> Items | None:
     """The items of what a loop goes over, if their number is a dynamic size."""
     if isinstance(value, torch.Tensor):
@@ -193,6 +225,11 @@ def with_numbers(items: Items, start: _Number = 0) -> Items:
 def applied(function: Callable[[Any], Any], items: Items) -> Items:
     """What `map` makes of items."""
     return _Of([items], lambda place, item: function(item))
+
+
+def product_of(several: Sequence[Items]) -> Items:
+    """What `itertools.product` makes of several, of which at least one has as many items as a dynamic size says."""
+    return _Product(several)
 
 
 def zipped(several: Sequence[Items]) -> Items:

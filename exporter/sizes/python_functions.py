@@ -21,6 +21,7 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.looped import Items, Range, applied, items_in, reversed_items, with_numbers, zipped
+from onnx_parity.exporter.sizes.over_items import OVER_ITEMS
 from onnx_parity.exporter.sizes.size_node import bit_length_of, with_text_of_number
 from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
@@ -271,7 +272,13 @@ def _of_module(module: ModuleType, name: str) -> tuple[Callable[..., Any], Calla
 #: A program calls these while it is recorded with dynamic sizes.
 CALLS_WITH_SIZES = ExchangedCalls(
     _WITH_SIZES,
-    {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
+    {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names}
+    | {
+        name: (getattr(module, name), ours)
+        for module, functions in OVER_ITEMS.items()
+        for name, ours in functions.items()
+    },
+    OVER_ITEMS,
     {"numel": _numel, "bit_length": _bit_length},
     are_identical,
     _note_caught,

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from opcode import opmap
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import msgspec
@@ -232,6 +232,10 @@ def _codes_in(code: CodeType) -> list[CodeType]:
 # --- calls of builtins, exchanged -------------------------------------------------------------------------------------
 
 
+#: Finds where instructions start and end that load a name in code.
+_Find = Callable[[CodeType, str], list[tuple[int, int]]]
+
+
 class _Exchange(msgspec.Struct):
     own: CodeType
     ours: CodeType
@@ -249,20 +253,22 @@ class ExchangedCalls:
         self,
         builtins: Mapping[str, Callable[..., Any]],
         imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
+        of_modules: Mapping[ModuleType, Mapping[str, Callable[..., Any]]],
         methods: Mapping[str, Callable[..., Any]],
         are_identical: Callable[[Any, Any], bool],
         note_caught: Callable[[BaseException], bool],
         comprehension: Callable[[Any, Callable[[Any], Any]], Any],
     ) -> None:
         """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
-        functions, each with the one to call, by the names by which files import them. `methods` are called in the place
+        functions, each with the one to call, by the names by which files import them; `of_modules` are those to call in
+        the place of attributes of modules that a file has imported by any name. `methods` are called in the place
         of all methods of their names. `are_identical` says whether two are one where `is` asks it, and `note_caught` is
         told the errors that the program handles. `comprehension` is called with what each comprehension goes over, and
         the comprehension itself."""
         self._comprehension = comprehension
         self._are_identical, self._note_caught = are_identical, note_caught
         self._methods = methods
-        self._imported = imported
+        self._imported, self._of_modules = imported, of_modules
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
         self._names = frozenset({*self._functions, *methods, *_COMPREHENSIONS, _IDENTITY})
         self._ours = frozenset(map(id, (*self._functions.values(), *methods.values())))
@@ -316,12 +322,19 @@ class ExchangedCalls:
         # A file may have functions of its own of these names.
         known = function.__globals__
         own_names = {name for name in self._functions if name in known and not self._is_imported(name, known[name])}
-        ours = self._with_ours(own, names - own_names)
+        ours = self._with_ours(own, (names - own_names) | {*self._attributes(own, known)})
         if ours is None:
             return None
         function.__code__ = ours
         exchange = self._exchanges[function] = _Exchange(own, ours)
         return exchange
+
+    def _attributes(self, code: CodeType, known: Mapping[str, Any]) -> Iterator[str]:
+        """The functions of modules that code may call, as the names of the global and of its attribute."""
+        names = names_in(code)
+        for name in names & known.keys():
+            if type(known[name]) is ModuleType and (functions := self._of_modules.get(known[name])) is not None:
+                yield from (f"{name}.{attribute}" for attribute in names & functions.keys())
 
     def _is_imported(self, name: str, value: Any) -> bool:
         return name in self._imported and value is self._imported[name][0]
@@ -351,13 +364,13 @@ class ExchangedCalls:
                 consts[at] = _code_that_hands_on(consts[at], self._comprehension)
                 is_changed = True
         called = [name for name in code.co_names if name in meant]
-        instructions = code.co_code if called else b""
-        changed = bytearray(instructions)
-        for name in called:
-            is_method = name in self._methods
-            loads = self._loads(code, name)
+        changed = bytearray(code.co_code)
+        exchanges = [(name, *each) for name in called for each in self._exchanges_of(name)]
+        exchanges += [(name, self._function_named(name), _loads_of_attribute, False) for name in meant if "." in name]
+        for name, ours, find, is_method in exchanges:
+            loads = find(code, name)
             if loads:
-                consts.append(self._methods[name] if is_method else self._functions[name])
+                consts.append(ours)
                 is_changed = True
             for start, end in loads:
                 changed[start:end] = _loading(len(consts) - 1, end - start, is_method)
@@ -365,26 +378,53 @@ class ExchangedCalls:
         caught = self._note_caught if _HANDLER in meant and handles_errors(code) else None
         if not is_changed and identity is None and caught is None:
             return None
-        ours = code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
+        ours = code.replace(co_code=bytes(changed), co_consts=tuple(consts))
         return ours if identity is None and caught is None else asking(ours, identity, caught)
+
+    def _exchanges_of(self, name: str) -> Iterator[tuple[Callable[..., Any], _Find, bool]]:
+        """What is called in the place of a global, and of a method, of this name; how loads of it are found; and
+        whether it is a method."""
+        if name in self._functions:
+            yield self._functions[name], _loads_to_call, False
+        if name in self._methods:
+            yield self._methods[name], _loads_of_method, True
+
+    def _function_named(self, name: str) -> Callable[..., Any]:
+        """What is called in the place of an attribute of a module, by the name of a global and its own."""
+        attribute = name.partition(".")[2]
+        return next(functions[attribute] for functions in self._of_modules.values() if attribute in functions)
 
     def _loads(self, code: CodeType, name: str) -> list[tuple[int, int]]:
         """Where instructions start and end that load a global, or a method, of this name to call it."""
-        number = code.co_names.index(name)
-        find = _loads_of_method if name in self._methods else _loads_to_call
-        return find(code.co_code, number)
+        return [place for _, find, _ in self._exchanges_of(name) for place in find(code, name)]
 
 
-def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
-    """Where instructions start and end that load the global whose name has this number, to be called."""
-    return _find(instructions, _LOAD_GLOBAL, number << 1 | 1)  # The lowest bit tells that it is loaded to be called.
+def _loads_to_call(code: CodeType, name: str) -> list[tuple[int, int]]:
+    """Where instructions start and end that load the global of this name, to be called."""
+    number = code.co_names.index(name)
+    return _find(code.co_code, _LOAD_GLOBAL, number << 1 | 1)  # The lowest bit tells that it is loaded to be called.
 
 
-def _loads_of_method(instructions: bytes, number: int) -> list[tuple[int, int]]:
-    """Where instructions start and end that load the method whose name has this number, to be called."""
+def _loads_of_method(code: CodeType, name: str) -> list[tuple[int, int]]:
+    """Where instructions start and end that load the method of this name, to be called."""
+    number = code.co_names.index(name)
     if _LOAD_METHOD is None:
-        return _find(instructions, _LOAD_ATTR, number << 1 | 1)
-    return _find(instructions, _LOAD_METHOD, number)
+        return _find(code.co_code, _LOAD_ATTR, number << 1 | 1)
+    return _find(code.co_code, _LOAD_METHOD, number)
+
+
+def _loads_of_attribute(code: CodeType, dotted: str) -> list[tuple[int, int]]:
+    """Where instructions start and end that load the attribute of a module that is a global, to be called."""
+    name, _, attribute = dotted.partition(".")
+    if name not in code.co_names or attribute not in code.co_names:
+        return []
+    number = code.co_names.index(attribute)
+    attributes = dict(_find(code.co_code, _LOAD_ATTR, number if _LOAD_METHOD is not None else number << 1))
+    if not _NULL_IS_ABOVE:
+        return [(start, attributes[end]) for start, end in _loads_to_call(code, name) if end in attributes]
+    found = _find(code.co_code, _LOAD_GLOBAL, code.co_names.index(name) << 1)
+    called = [(start, attributes[end]) for start, end in found if end in attributes]
+    return [(start, end + 2) for start, end in called if code.co_code[end] == _PUSH_NULL]
 
 
 def _find(instructions: bytes, operation: int, argument: int) -> list[tuple[int, int]]:

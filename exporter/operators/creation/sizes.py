@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 
+from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.operators.creation.decompositions import resized
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
@@ -123,14 +124,14 @@ def window(torchs: _Function, window_length: Any, *settings: Any, **options: Any
 
 @with_symbolic_numbers(torch.tensor, torch.as_tensor)
 def tensor(torchs: _Function, data: Any, *args: Any, **options: Any) -> Any:
+    if isinstance(data, Whole) and isinstance(data, list):
+        return data.as_tensor(*args, **options)  # type: ignore[attr-defined]
     return _assemble(data, *args, **options) if _has_parts(data) else NotImplemented
 
 
 @with_symbolic_numbers(torch.Tensor.new_tensor)
 def new_tensor(torchs: _Function, like: torch.Tensor, data: Any, **options: Any) -> Any:
-    if not _has_parts(data):
-        return NotImplemented
-    return _assemble(data, **{"dtype": like.dtype, "device": like.device, **options})
+    return tensor(torchs, data, **{"dtype": like.dtype, "device": like.device, **options})
 
 
 def _has_parts(data: Any) -> bool:

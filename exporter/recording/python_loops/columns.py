@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import same_size
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
 from onnx_parity.exporter.recording.leaves import EMPTY, Leaf
@@ -76,6 +77,18 @@ def extended_column(column: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     ends, _ = blocks.loop(length_of_column(other), True, [made], body, varying=[True])
     joined: torch.Tensor = ends[0]
     return joined
+
+
+def replaced_in_column(column: torch.Tensor, item: torch.Tensor, place: Any) -> torch.Tensor:
+    """A column with another leaf, which a column of one has, at a place."""
+    if item.dtype is not column.dtype:
+        raise refused_here(
+            f"the program puts {item.dtype} into a list of {column.dtype} that has as many items as a dynamic size "
+            "says: convert it first"
+        )
+    if is_list(column) or not _are_alike(column, item):
+        return recorded_lists.replace_item(Blocks(recorder_here()), as_list(column), place, item[0])
+    return column.index_copy(0, torch.tensor([place]), item)
 
 
 def changed_column(column: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

@@ -12,6 +12,7 @@ from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks
+from onnx_parity.exporter.recording.leaves import is_number
 from onnx_parity.exporter.recording.python_loops.columns import (
     as_list,
     changed_column,
@@ -20,6 +21,7 @@ from onnx_parity.exporter.recording.python_loops.columns import (
     item_of_column,
     joined_items,
     length_of_column,
+    replaced_in_column,
 )
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
@@ -61,6 +63,12 @@ class Stacked(Items):
     def of_tensors(cls, stack: torch.Tensor) -> Stacked:
         """Items that are tensors, stacked."""
         return cls(pytree.tree_flatten(stack)[1], [stack], [False])
+
+    @classmethod
+    def of_list(cls, items: list[Any]) -> Stacked:
+        """The items of a list, of which there is at least one, stacked."""
+        leaves, spec = pytree.tree_flatten(items[0])
+        return _stacked(items, cls(spec, [], [*map(is_number, leaves)]))
 
     @property
     def length(self) -> Any:  # type: ignore[override]
@@ -202,6 +210,29 @@ class GrownList(Whole, list[Any]):
         columns = [as_list(each) if is_one else each for each, is_one in zip(stacked.stacks, differ, strict=True)]
         return GrownList(Stacked(stacked.spec, columns, stacked.of_numbers))
 
+    def as_tensor(
+        self, dtype: torch.dtype | None = None, device: Any = None, requires_grad: bool = False
+    ) -> torch.Tensor:
+        """What `torch.tensor` makes of the list."""
+        stacked = self.items_of_loop
+        if any(map(is_list, stacked.stacks)) or any(child.num_children for child in stacked.spec.children()):
+            raise refused_here(_REMEDY.format(use="makes a tensor of its items, which are no numbers"))
+        columns = []
+        for column, of_number in zip(stacked.stacks, stacked.of_numbers, strict=True):
+            of_column = torch.get_default_dtype() if of_number and column.is_floating_point() else column.dtype
+            columns.append(column.to(device=device, dtype=dtype or of_column))
+        return torch.stack(columns, 1) if stacked.spec.num_children else columns[0].flatten()
+
+    def __setitem__(self, place: Any, item: Any) -> None:
+        if isinstance(place, slice):
+            self._refuse()
+        stacked = self.items_of_loop
+        if place < 0:
+            place = stacked.length + place
+        others = alone(item, stacked).stacks
+        columns = [replaced_in_column(*pair, place) for pair in zip(stacked.stacks, others, strict=True)]
+        self._become(Stacked(stacked.spec, columns, stacked.of_numbers))
+
     @classmethod
     def of(cls, items: Sequence[Any], like: Stacked) -> GrownList:
         """A list of known items, stacked like those of another one."""
@@ -248,7 +279,7 @@ class GrownList(Whole, list[Any]):
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise refused_here(_REMEDY.format(use="does something else with it"))
 
-    __contains__ = __delitem__ = __setitem__ = __mul__ = __rmul__ = __eq__ = _refuse
+    __contains__ = __delitem__ = __mul__ = __rmul__ = __eq__ = _refuse
     clear = count = index = remove = sort = _refuse
     __hash__ = None
 
@@ -270,13 +301,13 @@ def _stacked(items: Any, like: Stacked) -> Stacked:
         return items.items_of_loop
     whole = like.changed(lambda stack: stack[:0]) if not items else None
     for item in items:
-        piece = item if isinstance(item, Stacked) else _alone(item, like)
+        piece = item if isinstance(item, Stacked) else alone(item, like)
         whole = piece if whole is None else whole.joined(piece)
     assert whole is not None
     return whole
 
 
-def _alone(item: Any, like: Stacked) -> Stacked:
+def alone(item: Any, like: Stacked) -> Stacked:
     leaves, spec = pytree.tree_flatten(item)
     if spec != like.spec:
         raise refused_here(_REMEDY.format(use="puts items of another structure into it"))

@@ -287,6 +287,20 @@ def _are_true(items: Iterable[Any]) -> Any:
     return are_true
 
 
+def _folded(function: Callable[[Any, Any], Any], items: Iterable[Any], value: Any) -> Any:
+    for item in items:
+        value = function(value, item)
+    return value
+
+
+def _accumulated(function: Callable[[Any, Any], Any], items: Iterable[Any], value: Any) -> list[Any]:
+    made = [value]
+    for item in items:
+        value = function(value, item)
+        made.append(value)
+    return made
+
+
 class _Part(NamedTuple):
     """As many items as a dynamic size says, of one item of the loop around theirs."""
 
@@ -317,7 +331,17 @@ def _flat(made: list[Any]) -> list[Any]:
     return GrownList(Stacked.of_tensors(stacked.stacks[0].flatten(0, 1))) if is_of_parts else made
 
 
-_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _most, _has_true, _are_true, comprehended))
-Items.as_list, Items.total, Items.most = staticmethod(_as_list), staticmethod(_total), staticmethod(_most)
-Items.has_true, Items.are_true = staticmethod(_has_true), staticmethod(_are_true)
-Items.comprehended = staticmethod(comprehended)
+_LOOPS: dict[str, Callable[..., Any]] = {
+    "as_list": _as_list,
+    "total": _total,
+    "most": _most,
+    "has_true": _has_true,
+    "are_true": _are_true,
+    "comprehended": comprehended,
+    "folded": _folded,
+    "accumulated": _accumulated,
+}
+_OWN_LOOPS = frozenset(map(code_of, _LOOPS.values()))
+Items.known = Stacked.of_list
+for _name, _function in _LOOPS.items():
+    setattr(Items, _name, staticmethod(_function))
