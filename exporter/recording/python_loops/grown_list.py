@@ -26,7 +26,7 @@ from onnx_parity.exporter.recording.python_loops.columns import (
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking, number_unpacked
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["GrownList", "Stacked", "parts_of", "pieces_of"]
@@ -57,7 +57,7 @@ class Stacked(Items):
     ) -> None:
         """`length` is the number of items, where it is known."""
         self.spec, self.stacks, self.of_numbers = spec, [*stacks], [*of_numbers]
-        self._length = length
+        self._known_length = length
 
     @classmethod
     def of_tensors(cls, stack: torch.Tensor) -> Stacked:
@@ -70,16 +70,20 @@ class Stacked(Items):
         leaves, spec = pytree.tree_flatten(items[0])
         return _stacked(items, cls(spec, [], [*map(is_number, leaves)]))
 
-    @property
+    @functools.cached_property
     def length(self) -> Any:  # type: ignore[override]
-        if self._length is None:
-            self._length = length_of_column(next((each for each in self.stacks if not is_list(each)), self.stacks[0]))
-        return self._length
+        if self._known_length is not None:
+            return self._known_length
+        return length_of_column(next((each for each in self.stacks if not is_list(each)), self.stacks[0]))
 
     def item(self, place: Any) -> Any:
         parts = [item_of_column(stack, place) for stack in self.stacks]
         leaves = [part.item() if number else part for part, number in zip(parts, self.of_numbers, strict=True)]
         return pytree.tree_unflatten(leaves, self.spec)
+
+    def unpacked(self, count: int) -> Iterator[Any]:
+        """The items that the program assigns to so many variables."""
+        return iter(self)
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Stacked:
         return Stacked(self.spec, [changed_column(stack, change) for stack in self.stacks], self.of_numbers)
@@ -131,7 +135,7 @@ class Pieces(Stacked):
         self._whole, self._size, self._axis, self._in_example = whole, size, axis, in_example
         self.spec, self.of_numbers = pytree.tree_flatten(whole)[1], [False]
         count = (whole.shape[axis] + size - 1) // size
-        self._length = count if count.node.shape_env.never_exceeds(1, count) else torch.sym_max(1, count)
+        self._known_length = count if count.node.shape_env.never_exceeds(1, count) else torch.sym_max(1, count)
 
     @functools.cached_property
     def stacks(self) -> list[torch.Tensor]:  # type: ignore[override]
@@ -144,6 +148,11 @@ class Pieces(Stacked):
 
     def as_in_example(self) -> Iterator[torch.Tensor]:
         return iter(self._in_example())
+
+    def unpacked(self, count: int) -> Iterator[torch.Tensor]:
+        # Python raises an error if there are more or fewer.
+        torch._check(self.length == count)
+        return map(self.item, range(count))
 
     def together(self, axis: int, *, new_axis: bool) -> torch.Tensor:
         is_whole = not new_axis and axis % self._whole.ndim == self._axis
@@ -187,7 +196,8 @@ class GrownList(Whole, list[Any]):
     def __iter__(self) -> Iterator[Any]:
         if is_in_unpacking(current_frame(1)):
             return iter([self.items_of_loop])
-        return iter(self.items_of_loop)
+        count = number_unpacked(current_frame(1))
+        return iter(self.items_of_loop) if count is None else self.items_of_loop.unpacked(count)
 
     def __reversed__(self) -> Iterator[Any]:
         return reversed(self.items_of_loop)

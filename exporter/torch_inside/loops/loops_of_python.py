@@ -15,11 +15,12 @@ from onnx_parity.exporter.torch_inside.frames import asked_for_caller
 
 __all__ = [
     "LoopTest", "assign", "carried_names", "frames_of_loop", "is_at_loop", "is_in_comprehension", "is_in_for",
-    "is_in_unpacking", "iterated", "place_in", "test_of_loop", "variables_of",
+    "is_in_unpacking", "iterated", "number_unpacked", "place_in", "test_of_loop", "variables_of",
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
 _FOR_ITER, _GET_ITER, _CACHE = opmap["FOR_ITER"], opmap["GET_ITER"], opmap["CACHE"]
+_UNPACK_SEQUENCE = opmap["UNPACK_SEQUENCE"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
 _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
 #: What puts an item into the container of a comprehension.
@@ -107,6 +108,12 @@ def iterated(value: object) -> Any:
 def is_in_unpacking(frame: FrameType) -> bool:
     """Whether a frame is at the `*b` of `[a, *b]`."""
     return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
+
+
+def number_unpacked(frame: FrameType) -> int | None:
+    """How many variables a frame assigns the items of something to, as `a, b = items` does; None if it does not."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return code[at + 1] if code[at] == _UNPACK_SEQUENCE else None
 
 
 class LoopTest(NamedTuple):
