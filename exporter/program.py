@@ -326,6 +326,8 @@ class ONNXProgram:
                 value: Any = next(remaining)
                 if kind is Kind.NUMBERS:
                     value = [item.item() for item in value]
+                elif kind is Kind.TUPLE:
+                    value = tuple(value)
                 elif kind is Kind.COMPLEX:
                     # The strides of an empty array may be any.
                     value = torch.view_as_complex(

@@ -19,6 +19,7 @@ from onnx_parity.exporter.request.names_in_objects import output_names_in
 from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [
+    "LISTS",
     "PLAIN",
     "Kind",
     "Returned",
@@ -79,10 +80,16 @@ class Kind(enum.Enum):
     #: A list of data-dependent length: a sequence of tensors, or of tensors that are returned as numbers.
     LIST = enum.auto()
     NUMBERS = enum.auto()
+    #: The same as a tuple of tensors.
+    TUPLE = enum.auto()
     #: A tensor or None, depending on data: an optional.
     OPTIONAL = enum.auto()
     #: Any other value, which is returned unchanged.
     PLAIN = enum.auto()
+
+
+#: What has as many items as the model finds.
+LISTS = frozenset({Kind.LIST, Kind.NUMBERS, Kind.TUPLE})
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -151,7 +158,8 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
             kinds.append(Kind.NUMBERS if leaf.of_numbers else Kind.LIST)
             tensors.append(leaf.tensor)
         elif isinstance(leaf, GrownList):
-            kinds.append(Kind.NUMBERS if leaf.items_of_loop.of_numbers == [True] else Kind.LIST)
+            of_tensors = Kind.TUPLE if leaf.is_tuple else Kind.LIST
+            kinds.append(Kind.NUMBERS if leaf.items_of_loop.of_numbers == [True] else of_tensors)
             tensors.append(leaf.items_of_loop.only)
         elif isinstance(leaf, TensorOrNone):
             kinds.append(Kind.OPTIONAL)

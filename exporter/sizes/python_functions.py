@@ -176,8 +176,11 @@ def _as_list(pythons: Callable[..., Any]) -> Callable[..., Any]:
             items = values[0]
         if items is None:
             return pythons(*values)
-        made = Items.as_list(items)
-        return pythons(made) if items_in(made) is None else made
+        made: Any = Items.as_list(items)
+        if items_in(made) is None:
+            return pythons(made)
+        made.is_tuple = pythons is tuple
+        return made
 
     return result
 

@@ -31,7 +31,7 @@ from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
 from onnx_parity.exporter.recording.lost_writes import Made, lost_write
 from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
-from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.recording.results import LISTS, Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.code_objects import code_of
@@ -478,7 +478,7 @@ class _Recording:
         """The values that the program returned. A list that is held in one tensor is converted to a list."""
         outputs = list(self._outputs)
         for place, kind in enumerate(kind for kind in self._returned.kinds if kind is not Kind.PLAIN):
-            if kind in (Kind.LIST, Kind.NUMBERS) and not outputs[place].holds.is_list:
+            if kind in LISTS and not outputs[place].holds.is_list:
                 outputs[place] = self._recorder.listed(outputs[place])
         return outputs
 

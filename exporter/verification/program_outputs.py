@@ -16,7 +16,7 @@ from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.program_state.module_state import attribute_at
 from onnx_parity.exporter.program_state.python_state import PythonState
-from onnx_parity.exporter.recording.results import PLAIN, Kind, Returned, flattened
+from onnx_parity.exporter.recording.results import LISTS, PLAIN, Kind, Returned, flattened
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.dynamo import uncompiled
@@ -52,7 +52,6 @@ _SUMS_OF_PRODUCTS = frozenset(
         "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "ReduceSum", "ReduceSumSquare",
     }
 )  # fmt: skip
-_LISTS = (Kind.LIST, Kind.NUMBERS)
 _FLOATS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 
 _Program = Callable[..., Any]
@@ -186,7 +185,7 @@ class ProgramOutputs:
                 tensors.append(_of_number(leaf))
             elif kind is Kind.OPTIONAL:
                 tensors.extend([] if leaf is None else [leaf.detach()])
-            elif kind in _LISTS:
+            elif kind in LISTS:
                 tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
             elif as_exported and isinstance(plain, PLAIN) and leaf != plain:
                 raise VerificationError(
@@ -232,7 +231,7 @@ def _least_noise(expected: Expected) -> float:
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:
     """The leaves of a result in the structure that was exported. If the structure differs, all its leaves."""
-    if any(kind in _LISTS for kind in returned.kinds):
+    if any(kind in LISTS for kind in returned.kinds):
         with suppress(ValueError):
             return returned.spec.flatten_up_to(result)
     return flattened(opened(result))[0]

@@ -175,8 +175,10 @@ def _join(func: Callable[..., Any], tensors: Sequence[Any], dim: int = 0, **opti
 class GrownList(Whole, list[Any]):
     """A list that has as many items as a dynamic size says. As a plain list it has one item, the stacked ones."""
 
-    def __init__(self, items: Stacked) -> None:
+    def __init__(self, items: Stacked, *, is_tuple: bool = False) -> None:
+        """`is_tuple` says whether it stands for a tuple, as which it is returned."""
         super().__init__([items])
+        self.is_tuple = is_tuple
 
     @property
     def items_of_loop(self) -> Stacked:
@@ -296,13 +298,13 @@ class GrownList(Whole, list[Any]):
 
 def parts_of(whole: torch.Tensor) -> GrownList:
     """The parts of a tensor along its first axis."""
-    return GrownList(Stacked(pytree.tree_flatten(whole)[1], [whole], [False]))
+    return GrownList(Stacked(pytree.tree_flatten(whole)[1], [whole], [False]), is_tuple=True)
 
 
 def pieces_of(whole: torch.Tensor, size: int, axis: int, in_example: Callable[[], Sequence[torch.Tensor]]) -> Any:
     """The pieces of a tensor along an axis. See `Pieces`."""
     pieces = Pieces(whole, size, axis % whole.ndim, in_example)
-    return GrownList(pieces) if isinstance(pieces.length, torch.SymInt) else in_example()
+    return GrownList(pieces, is_tuple=True) if isinstance(pieces.length, torch.SymInt) else in_example()
 
 
 def _stacked(items: Any, like: Stacked) -> Stacked:
