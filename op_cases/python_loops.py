@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from onnx_parity.harness.case import floats, ints, model, op
 
@@ -142,6 +145,106 @@ split_into_rows = op(
     sizes=FROM_1,
 )
 returned = op(lambda x: [row.cumsum(0) for row in x], floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+
+# --- lists of tensors that differ in size, and pieces -----------------------------------------------------------------
+
+
+def _in_chunks(x: Tensor) -> Tensor:
+    chunks = []
+    for begin in range(0, x.shape[0], 4):
+        chunks.append(x[begin : begin + 4].softmax(-1))
+    return torch.cat(chunks) + x
+
+
+def _with_numbers_of_each(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    found = [(row[row > 0], place) for place, row in enumerate(x)]
+    kept = [each for each, _ in found]
+    return torch.cat(kept), torch.tensor([len(each) for each in kept]), pad_sequence(kept, batch_first=True)
+
+
+def _depending_on_path(x: Tensor) -> Tensor:
+    parts = [x[:0]]
+    for place in range(x.shape[0]):
+        if place % 3 != 1:
+            parts.append(x[: place + 1] * place if place % 2 else x[place:])
+    return torch.cat(parts)
+
+
+def _growing(x: Tensor) -> Tensor:
+    parts = [x[:1]]
+    for row in x:
+        parts.append(torch.cat([parts[-1], row[None]]))
+    return torch.cat(parts[1:] + parts[:1]) + len(parts)
+
+
+def _unpacked(x: Tensor) -> Tensor:
+    one, other = x.split(4)
+    return torch.cat([other, one * 2])
+
+
+def _with_items_replaced(x: Tensor) -> Tensor:
+    rows = list(x.unbind(0))
+    for place in range(len(rows)):
+        rows[place] = rows[place] * place
+    rows[-1] = rows[0] + 1
+    return torch.stack(rows)
+
+
+in_chunks = op(_in_chunks, floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})
+with_numbers_of_each = op(_with_numbers_of_each, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+depending_on_path = op(_depending_on_path, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+growing = op(_growing, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+pieces = op(
+    lambda x: (torch.cat([each.cumsum(0) for each in x.split(4)]), x.split(4)[-1] * len(x.split(4))),
+    floats(6, 3),
+    dynamic=ROWS,
+    sizes={"rows": (0, 1, 4, 13)},
+)
+pieces_of_columns = op(
+    lambda x: (
+        torch.cat([a * b.sum() for a, b in zip(x.split(3, 1), reversed(x.split(3, -1)), strict=True)], 1)
+        if x.shape[1] % 3 == 0
+        else x
+    ),
+    floats(2, 6),
+    dynamic={"x": {1: "columns"}},
+    sizes={"columns": (3, 9)},
+)
+unpacked_pieces = op(_unpacked, floats(6, 3), dynamic=ROWS, sizes={"rows": (5, 7, 8)})
+returned_pieces = op(lambda x: (x.split(4), x.unbind(0)), floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})
+
+# --- functools and itertools ------------------------------------------------------------------------------------------
+
+
+def _over_all_pairs(x: Tensor) -> Tensor:
+    corners = []
+    for i, j in itertools.product(range(x.shape[0]), repeat=2):
+        corners += [(i + 0.5) / x.shape[0], (j + 0.5) / x.shape[0]]
+    return torch.tensor(corners).view(-1, 2)
+
+
+reduced = op(
+    lambda x: (
+        functools.reduce(lambda a, b: a * 0.5 + b, x.unbind(0)),
+        functools.reduce(torch.maximum, x.unbind(0), torch.zeros(3)),
+        torch.stack(list(itertools.accumulate(x.unbind(0), lambda a, b: a * 0.9 + b))),
+    ),
+    floats(5, 3),
+    dynamic=ROWS,
+    sizes=FROM_1,
+)
+chained = op(
+    lambda x: (
+        torch.stack(list(itertools.chain(x, [x.sum(0)], x * 2))),
+        torch.cat([x[:1] * 0, *[(b - a)[None] for a, b in itertools.pairwise(x)]]),
+        torch.stack(list(itertools.islice(x, 0, None, 2))),
+    ),
+    floats(5, 3),
+    dynamic=ROWS,
+    sizes=FROM_1,
+)
+over_all_pairs = op(_over_all_pairs, floats(3, 2), dynamic=ROWS, sizes=FROM_1)
+item_replaced = op(_with_items_replaced, floats(4, 3), dynamic=ROWS, sizes=FROM_1)
 
 # --- loops whose length depends on values -----------------------------------------------------------------------------
 

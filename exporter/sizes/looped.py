@@ -192,7 +192,7 @@ class _Product(Items):
         self._several = several
         self.length = math.prod(each.length for each in several)
 
-    def item(self, place: _Number) -> Any:
+    def item(self, place: Any) -> Any:
         items = []
         for each in reversed(self._several):
             items.append(each.item(place % each.length))

@@ -367,10 +367,10 @@ class ExchangedCalls:
         changed = bytearray(code.co_code)
         exchanges = [(name, *each) for name in called for each in self._exchanges_of(name)]
         exchanges += [(name, self._function_named(name), _loads_of_attribute, False) for name in meant if "." in name]
-        for name, ours, find, is_method in exchanges:
+        for name, called_instead, find, is_method in exchanges:
             loads = find(code, name)
             if loads:
-                consts.append(ours)
+                consts.append(called_instead)
                 is_changed = True
             for start, end in loads:
                 changed[start:end] = _loading(len(consts) - 1, end - start, is_method)

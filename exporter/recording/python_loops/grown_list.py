@@ -134,7 +134,7 @@ class Pieces(Stacked):
         """`in_example` splits the tensor into as many as there are of the example's."""
         self._whole, self._size, self._axis, self._in_example = whole, size, axis, in_example
         self.spec, self.of_numbers = pytree.tree_flatten(whole)[1], [False]
-        count = (whole.shape[axis] + size - 1) // size
+        count: Any = (whole.shape[axis] + size - 1) // size
         self._known_length = count if count.node.shape_env.never_exceeds(1, count) else torch.sym_max(1, count)
 
     @functools.cached_property

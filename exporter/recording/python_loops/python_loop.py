@@ -181,7 +181,8 @@ def _turns(
                         if paths.leaves and trips is not None and Decision.LAST_ITERATIONS in recorder.decisions:
                             # The last iteration, which follows by itself, is not for a loop that was left.
                             raise left_otherwise(blocks, frames) from None
-                        return carried.finish(*end.value, None if paths.leaves else trips)
+                        results, stacks = end.value
+                        return carried.finish(results, stacks, None if paths.leaves else trips)
             except (OtherForms, UnlikeItems) as other:
                 steps.close()
                 if isinstance(other, UnlikeItems):

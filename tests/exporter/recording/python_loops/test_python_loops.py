@@ -222,13 +222,6 @@ def test_a_first_iteration_that_differs_is_an_assumption() -> None:
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def _of_several_sizes(x: Tensor) -> Tensor:
-    parts = []
-    for i in range(len(x)):
-        parts.append(x[: i + 1])
-    return torch.cat(parts)
-
-
 def _aliased(x: Tensor) -> Tensor:
     x = x * 1
     other = x.t()
@@ -340,7 +333,6 @@ def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
         (_takes_the_next_within, 3, "takes items of an iterator over a dynamic size at several places"),
         (_fills_a_set_with_numbers, 3, "unless they fill a dict or a set"),
         (_either_condition, 2, "and `if ...: break` for another condition of a `while`"),
-        (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
         (_aliased, 3, "writes in place to a tensor that also has another name"),
         (_written_or_assigned, 2, "writes in place to a tensor in some iterations, and assigns another one"),
     ],
