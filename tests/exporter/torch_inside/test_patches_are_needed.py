@@ -170,7 +170,7 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: torch.stack(x.unbind(0), 1), X, **ROWS), "is fixed by the program"
     ),
     "dynamic_lists: torch.nn.utils.rnn.pad_sequence": Witness(
-        exporting(lambda x: torch.nn.utils.rnn.pad_sequence([x, x[x[:, 0] > 0]]), X), "from values"
+        exporting(lambda x: torch.nn.utils.rnn.pad_sequence([x[x[:, 0] > 0], x[x[:, 0] < 0]]), X), "from values"
     ),
     "dynamic_lists: torch.Tensor.__iter__": Witness(
         exporting(lambda x: torch.stack([x[at[0]] for at in (x[:, 0] < 9).nonzero()]), X), "from values"
