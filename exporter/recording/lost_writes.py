@@ -287,9 +287,7 @@ class LayoutsAsked:
         """What a function made of a tensor that may return the tensor itself."""
         before = len(self.decided)
         made = self.made(given, result, order, is_known=is_known, may_be_itself=True)
-        decisions = self._recorder.decisions
-        is_told = Decision.SYMBOLS in decisions and Decision.PLAIN_NUMBERS not in decisions
-        if not is_told and self._recorder.program_has("is"):
+        if Decision.PLAIN_NUMBERS in self._recorder.decisions and self._recorder.program_has("is"):
             self._may_be_compared(range(before, len(self.decided)))
         return made
 

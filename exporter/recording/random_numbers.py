@@ -126,8 +126,7 @@ class RandomNumbers:
             return None
         generator = arguments.get("generator")
         if generator is not None and not is_default_generator(generator):
-            if _is_fresh(generator):
-                self._warn(op)
+            self.note_generator(op, generator)
             return None
         if self._seed is None:
             return None
@@ -136,6 +135,11 @@ class RandomNumbers:
             self._is_known = False
             self._warn(op)
         return drawn
+
+    def note_generator(self, op: OpOverload, generator: torch.Generator) -> None:
+        """The program gives a generator to a call that draws."""
+        if not is_default_generator(generator) and _is_fresh(generator):
+            self._warn(op)
 
     def warn(self) -> None:
         """Issue the warnings, unless the recording is repeated in another attempt."""

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from opcode import opmap
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -239,6 +239,8 @@ _Find = Callable[[CodeType, str], list[tuple[int, int]]]
 class _Exchange(msgspec.Struct):
     own: CodeType
     ours: CodeType
+    #: The names that are exchanged where they stand in it.
+    names: frozenset[str]
     users: int = 0
 
 
@@ -295,13 +297,24 @@ class ExchangedCalls:
         """A context in which the calls in these functions, of which the names are known, are exchanged, and errors are
         noted that the program's own functions handle; or only these."""
         calls = frozenset() if only_errors else self._names
-        wanted = [(each, calls | {_HANDLER}) for each in own] + [(each, calls) for each in of_libraries]
+        with self._exchanging([(each, calls | {_HANDLER}) for each in own] + [(each, calls) for each in of_libraries]):
+            yield
+
+    def comparing(self, own: Iterable[tuple[FunctionType, Set[str]]]) -> AbstractContextManager[None]:
+        """A context in which only comparisons with `is` are exchanged."""
+        return self._exchanging([(each, frozenset({_IDENTITY})) for each in own])
+
+    @contextmanager
+    def _exchanging(self, wanted: Iterable[tuple[tuple[FunctionType, Set[str]], frozenset[str]]]) -> Iterator[None]:
+        """A context in which these names are exchanged in functions, each given with the names that it has."""
         found = [(function, names) for (function, in_it), names in wanted if not names.isdisjoint(in_it)]
         used = []
         try:
             with self._lock:
                 for function, names in found:
-                    exchange = self._exchanges.get(function) or self._exchange(function, names)
+                    exchange = self._exchanges.get(function)
+                    if exchange is None or not names <= exchange.names:
+                        exchange = self._exchange(function, names, exchange)
                     if exchange is not None:
                         exchange.users += 1
                         used.append(function)
@@ -316,9 +329,11 @@ class ExchangedCalls:
                         if function.__code__ is exchange.ours:
                             function.__code__ = exchange.own
 
-    def _exchange(self, function: FunctionType, names: frozenset[str]) -> _Exchange | None:
-        """Give a function code that calls ours, if its own has one of these names."""
-        own = function.__code__
+    def _exchange(self, function: FunctionType, names: frozenset[str], before: _Exchange | None) -> _Exchange | None:
+        """Give a function code that calls ours, if its own has one of these names. What was exchanged `before`, by
+        another thread, stays so."""
+        own, users = (function.__code__, 0) if before is None else (before.own, before.users)
+        names |= frozenset() if before is None else before.names
         # A file may have functions of its own of these names.
         known = function.__globals__
         own_names = {name for name in self._functions if name in known and not self._is_imported(name, known[name])}
@@ -326,7 +341,7 @@ class ExchangedCalls:
         if ours is None:
             return None
         function.__code__ = ours
-        exchange = self._exchanges[function] = _Exchange(own, ours)
+        exchange = self._exchanges[function] = _Exchange(own, ours, names, users)
         return exchange
 
     def _attributes(self, code: CodeType, known: Mapping[str, Any]) -> Iterator[str]:

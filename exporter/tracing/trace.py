@@ -462,9 +462,17 @@ class _Tracing:
         return [function for function, _ in (*self._reached.functions, *self._reached.functions_of_libraries)]
 
     def _calls_with_sizes(self, attempt: Attempt) -> AbstractContextManager[None]:
-        if not attempt.has(Decision.SYMBOLS):
+        reached, has_symbols = self._reached, attempt.has(Decision.SYMBOLS)
+        if not has_symbols and not _asks_what_is_a_copy([names for _, names in reached.functions]):
             return nullcontext()
         from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES as CALLS
 
-        reached, only_errors = self._reached, attempt.has(Decision.PLAIN_NUMBERS)
+        if not has_symbols:
+            return CALLS.comparing(reached.functions)
+        only_errors = attempt.has(Decision.PLAIN_NUMBERS)
         return CALLS.within(reached.functions, reached.functions_of_libraries, only_errors=only_errors)
+
+
+def _asks_what_is_a_copy(names: Sequence[Collection[str]]) -> bool:
+    """Whether a program compares with `is`, and makes copies that may be none."""
+    return any("is" in each for each in names) and any("contiguous" in each or "to" in each for each in names)

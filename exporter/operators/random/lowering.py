@@ -16,6 +16,7 @@ from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import instead_of, named
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 
 @lowering("aten::native_dropout")
@@ -162,9 +163,9 @@ pointwise(floats, "rand_like randn_like")
     why="torch does not say what the result looks like for dynamic sizes",
 )  # fmt: skip
 def without_generator(op: OpOverload, *args: Any, generator: Any = None, **options: Any) -> Any:
-    """The same without a generator, if None is given for it, as libraries do."""
+    """The same without a generator, which the model does not have."""
     if generator is not None:
-        return NotImplemented
+        recorder_here().random_numbers.note_generator(op, generator)
     return named(op.name().replace(".generator", "").replace("low_generator", "low"))(*args, **options)
 
 

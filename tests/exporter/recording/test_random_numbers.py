@@ -180,6 +180,29 @@ def test_what_follows_numbers_that_are_not_known_is_not_known_either() -> None:
     assert not torch.equal(exported(X)[1], exported(X)[1])
 
 
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        lambda x, generator: torch.rand(x.shape, generator=generator),
+        lambda x, generator: torch.randn(x.shape, generator=generator, dtype=torch.float64).float(),
+        lambda x, generator: torch.randint(5, x.shape, generator=generator),
+        lambda x, generator: torch.randint(2, 5, x.shape, generator=generator),
+        lambda x, generator: torch.randperm(x.shape[0], generator=generator)[:, None].expand(x.shape),
+    ],
+)
+def test_as_many_numbers_as_a_dynamic_axis_has_are_drawn_from_a_generator(drawn: Callable[..., torch.Tensor]) -> None:
+    outside = torch.Generator().manual_seed(3)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + drawn(x, outside)
+
+    with pytest.warns(OnnxExporterWarning, match=r"aten::rand\w* draws random numbers .* with a given seed"):
+        exported = onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
+    for rows in (1, 2, 7):
+        assert exported(torch.zeros(rows, 3)).shape == (rows, 3)
+    assert len(exported(torch.zeros(97, 3)).unique()) > 2
+
+
 def test_generators_that_are_not_seeded_stay_random() -> None:
     outside = torch.Generator().manual_seed(3)
     torch.rand(1, generator=outside)

@@ -7,12 +7,14 @@ import linecache
 import warnings
 from collections.abc import Callable
 from queue import SimpleQueue
+from types import FunctionType
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import onnx_parity
+from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
 
 #: Programs of a matrix x with dynamic axes n and m, and whether the model is right for some sizes or layouts only.
 ASKED = {
@@ -78,6 +80,28 @@ def test_the_model_is_right_wherever_its_assumptions_hold(text: str) -> None:
         torch.testing.assert_close(result, expected)
         compared += 1
     assert compared >= 9
+
+
+@pytest.mark.parametrize("compared", ["type(x) is torch.Tensor", "x is not y", "y is y"])
+def test_a_program_of_static_sizes_that_compares_other_things_assumes_nothing(compared: str) -> None:
+    program = _program(f"y = x.t().contiguous(); return y * 2 if {compared} else y * 3")
+    exported = onnx_parity.export(program, (torch.rand(3, 4),))
+    assert exported.assumptions == ()
+    torch.testing.assert_close(exported(x := torch.rand(3, 4)), program(x))
+
+
+def test_comparisons_are_told_while_another_export_of_the_program_has_dynamic_sizes() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * len(x) if x.contiguous() is x else x * 3
+
+    assert isinstance(program, FunctionType)
+    before = program.__code__
+    with CALLS_WITH_SIZES.comparing([(program, {"is", "len"})]):
+        alone = program.__code__
+        with CALLS_WITH_SIZES.within([(program, {"is", "len"})]):
+            assert program.__code__ not in (before, alone)
+        assert program.__code__ is not before
+    assert program.__code__ is before
 
 
 @pytest.mark.parametrize("asked", REFUSED)
