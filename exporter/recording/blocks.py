@@ -233,7 +233,7 @@ class Blocks(Branches):
     ) -> Generator[_Given, Iteration, tuple[Block, Leaf, list[FakeTensor]] | None]:
         """Record the body once. Returns its block, whether the loop continues, and the collected tensors; None if an
         assumption turned out to be wrong."""
-        recorder, outer = self.recorder, self.recorder.nodes
+        recorder, outer, outside = self.recorder, self.recorder.nodes, self._symbols()
         with recorder.block() as nodes:
             number, going = recorder.stand_in(torch.int64, ()), recorder.stand_in(torch.bool, ())
             for item in carried:
@@ -244,7 +244,6 @@ class Blocks(Branches):
                 self.give(item.inside) if item.varies or item.shared is None else own[item.shared]
                 for item in carried[:split]
             ]
-            outside = self._symbols()
             done = yield self.give(number), given, own
             for item, leaf in zip(carried[:split], given, strict=True):
                 item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside

@@ -105,6 +105,22 @@ class MayBeOne(msgspec.Struct, frozen=True, eq=False):
             each.note(nodes)
 
 
+def watch_copies(recorder: Recorder, made: torch.Tensor, sources: Iterable[torch.Tensor]) -> None:
+    """Watch a tensor, or a list, that has copies of what the program has as one with the sources: a write to one of
+    these is refused if the other is read afterwards. So is one to what a source may be one with."""
+
+    def then(tensor: torch.Tensor) -> TensorThen:
+        inside = inside_of_gradients(tensor)
+        return TensorThen.of(inside, recorder.value_of(unwrapped(inside)))
+
+    others: list[TensorThen] = []
+    for source in map(then, sources):
+        others.append(source)
+        for pair in recorder.may_be_one:
+            others += [other for one, other in (pair.tensors, pair.tensors[::-1]) if one.value is source.value]
+    recorder.may_be_one += [MayBeOne((then(made), then(each.tensor)), recorder.origins.find()) for each in others]
+
+
 class UnclearLayouts:
     """The values of a recording that lie in memory in several ways, depending on values: results of branches and of
     loops, and what is computed from them."""

@@ -30,6 +30,8 @@ class Aliases:
         self._pairs: set[tuple[int, int]] = set()
         #: Leaves, with the places of lists to which they were added.
         self._held: set[tuple[int, int]] = set()
+        #: What was added to lists, by the places of these. It may be a part of any tensor outside of the loop.
+        self._added: dict[int, list[torch.Tensor]] = {}
         self._given: Sequence[Leaf] = ()
         self._before: Sequence[Leaf] = ()
         #: How many nodes were recorded before the iteration.
@@ -55,6 +57,7 @@ class Aliases:
             if share_memory(leaves[one], leaves[other]) and not _share_memory(starts[one], starts[other]):
                 self._pairs.add((one, other))
         for place, items in added.items():
+            self._added.setdefault(place, []).extend(items)
             held = {number for number in tensors if any(share_memory(leaves[number], item) for item in items)}
             if not held.isdisjoint(written):
                 raise self._blocks.error(_WRITTEN)
@@ -74,6 +77,7 @@ class Aliases:
         recorder = self._blocks.recorder
         pairs = [(ends[one], ends[other]) for one, other in self._pairs]
         pairs += [(ends[number], stack) for number, place in self._held for stack in stacks_of(place)]
+        pairs += [(each, stack) for place, items in self._added.items() for each in items for stack in stacks_of(place)]
         for pair in pairs:
             if pair[0] is not pair[1] and all(isinstance(each, torch.Tensor) for each in pair):
                 one, other = (TensorThen.of(each, recorder.value_of(self._blocks.take(each))) for each in pair)
@@ -83,6 +87,7 @@ class Aliases:
         """Called when the loop begins again."""
         self._pairs.clear()
         self._held.clear()
+        self._added.clear()
 
 
 def _share_memory(one: Leaf, other: Leaf) -> bool:

@@ -175,6 +175,7 @@ class CarriedValues:
         self._elsewhere.append(_plain_values(self._attributes.objects))
         leaves: list[Leaf] = []
         added: dict[int, list[torch.Tensor]] = {}
+        leaves_added: dict[int, list[torch.Tensor]] = {}
         others = False
         for number, place in enumerate([*self._places]):
             value = place.value(variables)
@@ -187,7 +188,7 @@ class CarriedValues:
                     others = True
                     continue
                 if more:
-                    added[number] = self._added(place, more)
+                    added[number], leaves_added[number] = self._added(place, more)
                 value = list.__getitem__(place.watched, slice(len(place.start)))
             elif type(value) is list and (like := next((item for item in value if isinstance(item, Stacked)), None)):
                 value = GrownList.of(value, like)
@@ -207,7 +208,7 @@ class CarriedValues:
         if others or self._carry_attributes() or self._share_written(leaves):
             raise OtherForms
         self._left = leaves
-        self._aliases.end(self.leaves, leaves, added)
+        self._aliases.end(self.leaves, leaves, leaves_added)
         return leaves, added
 
     def _carry_attributes(self) -> bool:
@@ -264,7 +265,8 @@ class CarriedValues:
         place.start = with_differing(place.start, place.form)
         place.leaves = self._apart(place.start)[1]
 
-    def _added(self, place: Place, items: list[Any]) -> list[torch.Tensor]:
+    def _added(self, place: Place, items: list[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """What the loop collects of the items that an iteration has added to a list, and all their leaves."""
         rows = [pytree.tree_flatten(item) for item in items]
         _, spec = rows[0]
         numbers = tuple(is_number(leaf) for leaf in rows[0][0])
@@ -291,7 +293,8 @@ class CarriedValues:
             assert isinstance(held, dict)
             held["items"] = append_to_column(self._blocks, held["items"], columns[leaf])
         stacked = [columns[leaf] for leaf in place.stacked_leaves]
-        return [column[0] if len(column) == 1 else torch.stack(column) for column in stacked]
+        collected = [column[0] if len(column) == 1 else torch.stack(column) for column in stacked]
+        return collected, [leaf for column in columns for leaf in column]
 
     def carry_as_list(self, collected: int) -> None:
         """Carry what the loop collects, of these leaves, as a list of the model, since their sizes differ."""

@@ -6,8 +6,9 @@ Leaves of one shape are stacked along the first axis. Where their sizes differ, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 
@@ -15,7 +16,8 @@ from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
-from onnx_parity.exporter.recording.leaves import EMPTY, Leaf
+from onnx_parity.exporter.recording.leaves import EMPTY, Leaf, share_memory
+from onnx_parity.exporter.recording.lost_writes import watch_copies
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
@@ -27,9 +29,12 @@ __all__ = [
     "item_of_column",
     "joined_items",
     "length_of_column",
+    "pieces_as_list",
 ]
 
 asks_for_its_caller(__file__)
+
+_Parameters = ParamSpec("_Parameters")
 
 
 def is_list(column: Any) -> bool:
@@ -39,6 +44,20 @@ def is_list(column: Any) -> bool:
     return blocks.recorder.value_of(blocks.take(column)).holds.is_list
 
 
+def _watched(make: Callable[_Parameters, torch.Tensor]) -> Callable[_Parameters, torch.Tensor]:
+    """A function whose result has copies of what the program has as one with the arguments."""
+
+    @functools.wraps(make)
+    def watched(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> torch.Tensor:
+        made = make(*args, **kwargs)
+        sources = [each for each in args if isinstance(each, torch.Tensor) and not share_memory(each, made)]
+        watch_copies(recorder_here(), made, sources)
+        return made
+
+    return watched
+
+
+@_watched
 def as_list(column: torch.Tensor) -> torch.Tensor:
     """A column as a list of the model."""
     return column if is_list(column) else recorded_lists.unstack(Blocks(recorder_here()), column)
@@ -49,8 +68,15 @@ def length_of_column(column: torch.Tensor) -> Any:
     return blocks.number(recorded_lists.read_length(blocks, column)) if is_list(column) else column.shape[0]
 
 
+@_watched
 def item_of_column(column: torch.Tensor, place: Any) -> torch.Tensor:
     return recorded_lists.read_item(Blocks(recorder_here()), column, place) if is_list(column) else column[place]
+
+
+@_watched
+def pieces_as_list(whole: torch.Tensor, size: int, axis: int) -> torch.Tensor:
+    """The pieces of a tensor along an axis, as a list of the model."""
+    return recorded_lists.split_tensor(Blocks(recorder_here()), whole, size, axis)
 
 
 def append_to_column(blocks: Blocks, column: Leaf, leaves: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -61,6 +87,7 @@ def append_to_column(blocks: Blocks, column: Leaf, leaves: Sequence[torch.Tensor
     return column
 
 
+@_watched
 def extended_column(column: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """The items of two columns, one after the other."""
     is_of_list = is_list(other)
@@ -79,6 +106,7 @@ def extended_column(column: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return joined
 
 
+@_watched
 def replaced_in_column(column: torch.Tensor, item: torch.Tensor, place: Any) -> torch.Tensor:
     """A column with another leaf, which a column of one has, at a place."""
     if item.dtype is not column.dtype:
@@ -91,6 +119,7 @@ def replaced_in_column(column: torch.Tensor, item: torch.Tensor, place: Any) -> 
     return column.index_copy(0, torch.tensor([place]), item)
 
 
+@_watched
 def changed_column(column: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """Other items of a column: those whose places a function makes of all places."""
     if not is_list(column):

@@ -10,8 +10,6 @@ import torch
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.recording import recorded_lists
-from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import is_number
 from onnx_parity.exporter.recording.python_loops.columns import (
     as_list,
@@ -21,13 +19,13 @@ from onnx_parity.exporter.recording.python_loops.columns import (
     item_of_column,
     joined_items,
     length_of_column,
+    pieces_as_list,
     replaced_in_column,
 )
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking, number_unpacked
-from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["GrownList", "Stacked", "parts_of", "pieces_of"]
 
@@ -139,8 +137,7 @@ class Pieces(Stacked):
 
     @functools.cached_property
     def stacks(self) -> list[torch.Tensor]:  # type: ignore[override]
-        blocks = Blocks(recorder_here())
-        return [recorded_lists.split_tensor(blocks, self._whole, self._size, self._axis)]
+        return [pieces_as_list(self._whole, self._size, self._axis)]
 
     def item(self, place: Any) -> torch.Tensor:
         begin = place * self._size
@@ -169,7 +166,7 @@ def _join(func: Callable[..., Any], tensors: Sequence[Any], dim: int = 0, **opti
             parts.append(each.unsqueeze(dim) if along_new else each)
             continue
         parts.append(each.together(dim, new_axis=along_new))
-    return parts[0] if len(parts) == 1 and not options else torch.cat(parts, dim, **options)
+    return parts[0].clone() if len(parts) == 1 and not options else torch.cat(parts, dim, **options)
 
 
 class GrownList(Whole, list[Any]):

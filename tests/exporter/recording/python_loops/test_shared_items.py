@@ -1,0 +1,148 @@
+"""Items of lists that loops over dynamic sizes fill, which the program has as one with other tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnx_parity
+from tests.exporter.subjects import assert_agrees
+
+
+def _exported(program: Callable[..., Any]) -> Any:
+    return onnx_parity.export(program, (torch.randn(6, 3),), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
+
+
+def _rows_of_a_comprehension(x: Tensor) -> Tensor:
+    rows = [x[place] for place in range(x.shape[0])]
+    x.add_(1)
+    return torch.stack(rows)
+
+
+def _rows_of_a_loop(x: Tensor) -> Tensor:
+    rows = []
+    for row in x:
+        rows.append(row)
+    x.add_(1)
+    return torch.stack(rows)
+
+
+def _chunks(x: Tensor) -> Tensor:
+    chunks = [x[begin : begin + 4] for begin in range(0, x.shape[0], 4)]
+    x.add_(1)
+    return torch.cat(chunks)
+
+
+def _some_pieces(x: Tensor) -> Tensor:
+    pieces = [*x.split(4)[1:], x[:1]]
+    x.add_(1)
+    return torch.cat(pieces)
+
+
+def _pieces_and_more(x: Tensor) -> Tensor:
+    pieces = list(x.split(4))
+    pieces.append(x[:1])
+    x.add_(1)
+    return torch.cat(pieces)
+
+
+def _item_of_a_list(x: Tensor) -> tuple[Tensor, Tensor]:
+    prefixes = [x[: place + 1] for place in range(x.shape[0])]
+    prefixes[-1].mul_(2)
+    return x, torch.cat(prefixes)
+
+
+def _replaced_item(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows = list(x.unbind(0))
+    rows[-1] = x[0]
+    rows[-1].add_(3)
+    return torch.stack(rows), x
+
+
+def _accumulated(x: Tensor) -> Tensor:
+    sums = list(itertools.accumulate(x.unbind(0)))
+    x.add_(1)
+    return torch.stack(sums)
+
+
+def _chained(x: Tensor) -> Tensor:
+    rows = list(itertools.chain(x.unbind(0), [x[0]]))
+    x.add_(1)
+    return torch.stack(rows)
+
+
+class _OfAnAttribute(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        self.state, rows = x * 1, []
+        for place in range(x.shape[0]):
+            rows.append(self.state[place])
+        self.state.add_(1)
+        return torch.stack(rows)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        _rows_of_a_comprehension, _rows_of_a_loop, _chunks, _some_pieces, _pieces_and_more, _item_of_a_list,
+        _replaced_item, _accumulated, _chained, _OfAnAttribute(),
+    ],
+)  # fmt: skip
+def test_a_write_that_would_be_lost_is_refused(program: Callable[..., Any]) -> None:
+    with pytest.raises(onnx_parity.CaptureError, match="writes in place"):
+        _exported(lambda x: program(x * 1))
+
+
+def _joined(x: Tensor) -> tuple[Tensor, ...]:
+    stacked, joined = torch.stack(x.unbind(0)), torch.cat(x.split(4))
+    stacked.add_(1)
+    joined.mul_(2)
+    return x, stacked, joined
+
+
+def _written_pieces(x: Tensor) -> tuple[Tensor, ...]:
+    pieces = x.split(4)
+    pieces[0].add_(1)
+    pieces[-1].mul_(3)
+    rows = list(x.unbind(0))
+    rows[0].sub_(2)
+    return torch.cat(pieces), torch.stack(rows), x
+
+
+def _joined_before(x: Tensor) -> Tensor:
+    rows = [x[place] for place in range(x.shape[0])]
+    joined = torch.stack(rows)
+    x.add_(1)
+    return joined
+
+
+def _own_items(x: Tensor) -> Tensor:
+    parts = []
+    for place in range(x.shape[0]):
+        part = x[: place + 1] * 1
+        parts.append(part)
+        part.add_(1)
+    return torch.cat(parts)
+
+
+def _item_that_grows(x: Tensor) -> Tensor:
+    parts, part = [], x[:1] * 1
+    for row in x:
+        parts.append(part)
+        part = torch.cat([part, row[None]])
+    part.add_(1)
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("program", [_joined, _written_pieces, _joined_before, _own_items, _item_that_grows])
+def test_other_writes_are_right(program: Callable[..., Any]) -> None:
+    def on_a_copy(x: Tensor) -> Any:
+        return program(x * 1)
+
+    made = _exported(on_a_copy)
+    for rows in (1, 2, 4, 7, 9):
+        assert_agrees(made, on_a_copy, torch.randn(rows, 3))
