@@ -11,7 +11,8 @@ time, until they do together all that the default tier does:
 - run every statement of the exporter's lowerings, opset forms, passes and capture;
 - run every statement of a lowering, of an opset form or of a rewrite under each condition that is met there: in each
   dtype, at the oldest and the newest opsets and between them, with static sizes and with dynamic ones, with sizes of
-  0 and 1 (`conditions.py` has all of them); by two cells if there is time, because the values of one may not tell;
+  0 and 1 (`conditions.py` has all of them); those of a lowering by a cell of its own family, whose values are made for
+  it; and if there is time by cells of two cases, because the values of one may not tell;
 - run every lowering in each dtype, and with dynamic axes, on inputs with NaN or infinities;
 - ask a statement that compares the opset with a number at that opset and at the one before it, because the forms of
   operators change there;
@@ -41,7 +42,7 @@ from rich.progress import Progress
 from benchmarks.mutants.conditions import is_meeting
 from benchmarks.mutants.costs import Costs, program_of
 from benchmarks.mutants.reached import Reached
-from benchmarks.mutants.scope import CONDITIONAL_AREAS, Scope, cells
+from benchmarks.mutants.scope import CONDITIONAL_AREAS, Scope, cells, files_of
 from benchmarks.mutants.sites import statements
 from onnx_parity.harness.axes import MIDDLE_OPSET, Breadth, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.case import Case
@@ -95,15 +96,17 @@ def chosen(
     costs: Costs = ALIKE,
     most: float = math.inf,
 ) -> list[Cell]:
-    """Cells that together do all that the candidates do; and, as long as all take less than so many seconds, do twice
-    what is to be done twice, and run each case that the smoke tier would run by itself."""
+    """Cells that together do all that the candidates do; and, as long as all take less than so many seconds, do by two
+    cases what is to be done twice, and run each case that the smoke tier would run by itself."""
     numbers: dict[Hashable, int] = {}
     # What cells do are the bits of a number.
     groups = [
-        (_bits([numbers.setdefault(each, len(numbers)) for each in does]), members)
+        (bits, of_a_case)
         for does, members in _by_axes(reached, candidates, turns)
+        for bits in [_bits([numbers.setdefault(each, len(numbers)) for each in does])]
+        for of_a_case in _by_case(members)
     ]
-    twice = sum(1 << number for does, number in numbers.items() if isinstance(does, str) and is_meeting(does))
+    twice = _bits([number for does, number in numbers.items() if isinstance(does, str) and is_meeting(does)])
     taken = _Taken((-1, twice), costs)
     _take_all(groups, taken, 0, math.inf)
     _take_all(groups, taken, 1, most)
@@ -121,7 +124,7 @@ def chosen(
 
 
 def _take_all(groups: Sequence[tuple[int, Sequence[Cell]]], taken: _Taken, times: int, most: float) -> None:
-    """Take cells until all that is wanted has been done more than so many times, or for so many seconds."""
+    """Take cells until all that is wanted has been done by more than so many cases, or for so many seconds."""
     # The one that adds most comes first, and what it adds can only have become less since it was put there, unless the
     # program of a cell has been captured for another since.
     heap = [(-taken.gain(does, members, times), number) for number, (does, members) in enumerate(groups)]
@@ -144,19 +147,23 @@ class _Taken:
         #: How long all of them take.
         self.seconds = 0.0
         self._wanted, self._costs = wanted, costs
-        #: What at least one cell does, and what at least two do.
+        #: What at least one case does, and what at least two do.
         self._done = [0, 0]
+        #: What each case was the first to do.
+        self._first: dict[str, int] = {}
         self._programs: set[Hashable] = set()
         self._ids: set[str] = set()
 
     def gain(self, does: int, members: Sequence[Cell], times: int) -> float:
-        """How much that is wanted, and that no more than so many cells do, is done by each of these for its time."""
-        new = (does & self._wanted[times] & ~self._done[times]).bit_count()
+        """How much that is wanted, and that no more than so many cases do, is done by each of these cells of a case for
+        its time."""
+        others = does & ~self._first.get(members[0].case.label, 0) if times else does
+        new = (others & self._wanted[times] & ~self._done[times]).bit_count()
         costs = [self.cost(cell) for cell in members if cell.id not in self._ids] if new else []
         return new / min(costs) if costs else 0.0
 
     def done_once(self, does: int) -> int:
-        """How much of this no more than one cell does."""
+        """How much of this no more than one case does."""
         return (does & ~self._done[1]).bit_count()
 
     def quickest(self, cells: Iterable[Cell]) -> Cell:
@@ -168,7 +175,10 @@ class _Taken:
         self.cells.append(cell)
         self._ids.add(cell.id)
         self._programs.add(program_of(cell))
-        self._done[1] |= self._done[0] & does
+        label = cell.case.label
+        first = self._first.get(label, 0)
+        self._done[1] |= self._done[0] & does & ~first
+        self._first[label] = first | (does & ~self._done[0])
         self._done[0] |= does
 
     def cost(self, cell: Cell) -> float:
@@ -191,25 +201,39 @@ def _is_of_smoke(case: Case) -> bool:
     return case.declaration.tier is Tier.SMOKE and bool(case.declaration.opsets(tier, Breadth.TURNING, 0))
 
 
+def _by_case(cells: Iterable[Cell]) -> Iterable[list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.case.label, []).append(cell)
+    return found.values()
+
+
 def _by_axes(
     reached: Reached, candidates: Mapping[str, Cell], turns: Turns
 ) -> Iterator[tuple[Set[Hashable], list[Cell]]]:
     """What cells do, with those that do just this."""
     for ran, members in reached.groups():
-        by_axes: dict[tuple[int, Shapes, Dtype, bool], list[Cell]] = {}
+        by_axes: dict[tuple[int, Shapes, Dtype, bool, str], list[Cell]] = {}
         for cell in map(candidates.__getitem__, members):
-            axes = (cell.opset, cell.shapes, cell.dtype, _has_special(cell.case))
+            axes = (cell.opset, cell.shapes, cell.dtype, _has_special(cell.case), cell.case.family)
             by_axes.setdefault(axes, []).append(cell)
         plain = [each for each in ran if not is_meeting(each)]
         under_conditions = {each for each in ran if is_meeting(each) and each.startswith(_CONDITIONAL)}
-        for (opset, shapes, dtype, has_special), cells_there in by_axes.items():
+        for (opset, shapes, dtype, has_special, family), cells_there in by_axes.items():
             does: set[Hashable] = {*plain, *under_conditions, *_branches(plain)}
+            does |= {(each, "own") for each in (*plain, *under_conditions) if family in _families_of(each)}
             does |= {(each, opset) for each in plain if opset in turns.get(each, ())}
             does |= {(each, shapes) for each in plain if each.startswith((_OPERATORS, _LOWERING))}
             if has_special:
                 lowered = [each for each in plain if each.startswith(_OPERATORS)]
                 does |= {(each, axis, "special") for each in lowered for axis in (dtype, shapes)}
             yield does, cells_there
+
+
+def _families_of(statement: str) -> Set[str]:
+    """The files of declarations that have the cases of a lowering's family; none of a statement elsewhere."""
+    after = statement.removeprefix(_OPERATORS)
+    return files_of(after.partition("/")[0]) if after != statement else frozenset()
 
 
 @cache

@@ -22,13 +22,12 @@ from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Record
 from onnx_parity.op_cases import activation as cases
 
-CELLS = {
-    cell.opset: cell
-    for cell in cells_of(
-        "relu", cases.relu, Selection(opsets=(9, 12, 13, 18), devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,))
-    )
-    if cell.shapes == "static"
-}
+_STATIC = Selection(opsets=(9, 12, 13, 18), devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,))
+#: The cells of two cases.
+CELLS, OTHERS = (
+    {cell.opset: cell for cell in cells_of(name, declaration, _STATIC) if cell.shapes == "static"}
+    for name, declaration in (("relu", cases.relu), ("other_relu", cases.relu))
+)
 DYNAMIC = next(
     cell
     for cell in cells_of("softmax", cases.softmax, Selection(devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,)))
@@ -79,26 +78,41 @@ def test_cells_are_chosen_for_dynamic_sizes_and_for_other_branches_of_lowerings(
     assert found_in("exporter/recording/frames.py") == {CELLS[13].id, DYNAMIC.id}
 
 
-def test_two_cells_run_statements_under_each_condition_where_something_is_lowered() -> None:
+def test_two_cases_run_statements_under_each_condition_where_something_is_lowered() -> None:
     def found_in(file: str) -> set[str]:
         place = f"{file}:1"
         statements = [place, meeting(place, Condition.OLDEST), meeting(place, Condition.OLD)]
-        of = {CELLS[9].id: 0, CELLS[12].id: 1, CELLS[13].id: 1, CELLS[18].id: 2}
-        return chosen_of(CELLS.values(), [(0, 1), (0, 2), (0,)], statements, of, {})
+        of = {CELLS[9].id: 0, CELLS[12].id: 1, CELLS[13].id: 1, OTHERS[13].id: 1, OTHERS[18].id: 2}
+        cells = (*CELLS.values(), OTHERS[13], OTHERS[18])
+        return chosen_of(cells, [(0, 1), (0, 2), (0,)], statements, of, {})
 
-    # Only one cell is of an opset before 11.
-    assert found_in("exporter/lowering/opsets/spatial.py") == {CELLS[9].id, CELLS[12].id, CELLS[13].id}
-    assert len(found_in("exporter/recording/frames.py")) == 1
+    # Only one case is run at an opset before 11, and two cells of one case have the same values.
+    found = found_in("exporter/lowering/opsets/spatial.py")
+    assert found in [{CELLS[9].id, each.id, OTHERS[13].id} for each in (CELLS[12], CELLS[13])]
+    assert len(found_in("exporter/recording/frames.py")) == 2
+
+
+def test_lowerings_are_run_by_cases_of_their_own_family() -> None:
+    own, quicker = CELLS[18], next(iter(cells_of("here", op(F.elu, floats(2)), _STATIC)))
+    costs = Costs({own.id: 9.0, quicker.id: 0.1})
+
+    def found_in(family: str) -> set[str]:
+        statements = [f"exporter/operators/{family}/lowering.py:1"]
+        return chosen_of((own, quicker), [(0,)], statements, {own.id: 0, quicker.id: 0}, {}, costs, most=0.0)
+
+    assert own.case.family == "activation" != quicker.case.family
+    assert own.id in found_in("activation")
+    assert found_in("pooling") == {quicker.id}
 
 
 def test_the_quickest_cells_are_chosen_and_no_more_than_there_is_time_for() -> None:
     place = "exporter/lowering/opsets/spatial.py:1"
     statements = [place, meeting(place, Condition.FLOAT64)]
-    cells = [CELLS[9], CELLS[12], CELLS[13]]
+    cells = [CELLS[9], OTHERS[12], OTHERS[13]]
     of = {cell.id: 0 for cell in cells}
     seconds = dict(zip((cell.id for cell in cells), (0.1, 3.0, 0.2), strict=True))
-    costs = Costs(seconds, {program_of(CELLS[9]): 1.0})
-    assert chosen_of(cells, [(0, 1)], statements, of, {}, costs) == {CELLS[9].id, CELLS[13].id}
+    costs = Costs(seconds, {program_of(CELLS[9]): 1.0, program_of(OTHERS[12]): 1.0})
+    assert chosen_of(cells, [(0, 1)], statements, of, {}, costs) == {CELLS[9].id, OTHERS[13].id}
     # What is done once is not given up.
     assert chosen_of(cells, [(0, 1)], statements, of, {}, costs, most=0.0) == {CELLS[9].id}
     # Nor is each case run, if that takes longer.
