@@ -50,6 +50,7 @@ from onnx_parity.harness.cases.declaration_checks import makers_in
 from onnx_parity.harness.inputs import Maker
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.store import read_records
 
 _HEAD = """\
@@ -121,6 +122,12 @@ def chosen(
         if taken.seconds + taken.cost(rarest) <= most:
             taken.take(does_of.get(rarest.id, 0), rarest)
     return taken.cells
+
+
+def judged_of(cells: Mapping[str, Cell], records: Iterable[Record]) -> dict[str, Cell]:
+    """The cells without those that were absent from a run: what torch cannot compute is exported, and not compared."""
+    absent = {record.cell for record in records if record.status is Status.ABSENT}
+    return {name: cell for name, cell in cells.items() if name not in absent}
 
 
 def _take_all(groups: Sequence[tuple[int, Sequence[Cell]]], taken: _Taken, times: int, most: float) -> None:
@@ -214,7 +221,7 @@ def _by_axes(
     """What cells do, with those that do just this."""
     for ran, members in reached.groups():
         by_axes: dict[tuple[int, Shapes, Dtype, bool, str], list[Cell]] = {}
-        for cell in map(candidates.__getitem__, members):
+        for cell in (candidates[each] for each in members if each in candidates):
             axes = (cell.opset, cell.shapes, cell.dtype, _has_special(cell.case), cell.case.family)
             by_axes.setdefault(axes, []).append(cell)
         plain = [each for each in ran if not is_meeting(each)]
@@ -294,8 +301,9 @@ def main(
     scope = Scope.of(by_file)
     with Progress(console=terminal, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
         reached = scope.reached(pool, progress, terminal, with_conditions=True)
-    costs = Costs.of(read_records(run), scope.cells)
-    found = chosen(reached, scope.cells, turns_of(scope.files), costs, seconds)
+    records = list(read_records(run))
+    costs = Costs.of(records, scope.cells)
+    found = chosen(reached, judged_of(scope.cells, records), turns_of(scope.files), costs, seconds)
     own = {cell.case.label for cell in scope.cells.values() if _is_of_smoke(cell.case)}
     left_out = own - {cell.case.label for cell in found}
     path = Path(folder) / smoke_cells.FILE

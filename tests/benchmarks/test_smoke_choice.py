@@ -13,13 +13,13 @@ from torch.nn import functional as F
 from benchmarks.mutants.conditions import Condition, meeting
 from benchmarks.mutants.costs import Costs, program_of
 from benchmarks.mutants.reached import Ran, Reached
-from benchmarks.mutants.smoke import ALIKE, Turns, chosen, text, turns_of
+from benchmarks.mutants.smoke import ALIKE, Turns, chosen, judged_of, text, turns_of
 from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes
 from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell, cells_of
-from onnx_parity.harness.record import Record
+from onnx_parity.harness.record import Record, Status
 from onnx_parity.op_cases import activation as cases
 
 _STATIC = Selection(opsets=(9, 12, 13, 18), devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,))
@@ -120,6 +120,17 @@ def test_the_quickest_cells_are_chosen_and_no_more_than_there_is_time_for() -> N
     assert chosen_of([CELLS[9], DYNAMIC], [(0,)], ["exporter/recording/frames.py:1"], other, {}, most=2.0) == {
         CELLS[9].id
     }
+
+
+def test_cells_that_torch_cannot_compute_stand_for_no_others() -> None:
+    absent = msgspec.structs.replace(blank_record(CELLS[9], "", "", worker=""), status=Status.ABSENT)
+    passed = msgspec.structs.replace(blank_record(CELLS[13], "", "", worker=""), status=Status.PASSED)
+    cells = {cell.id: cell for cell in (CELLS[9], CELLS[13], CELLS[18])}
+    judged = judged_of(cells, [absent, passed])
+    assert set(judged) == {CELLS[13].id, CELLS[18].id}
+    reached = Reached()
+    reached.add(Ran("", ["a:1"], [(0,)], dict.fromkeys(cells, 0)))
+    assert CELLS[9].id not in {cell.id for cell in chosen(reached, judged, {})}
 
 
 def test_how_long_cells_take_is_read_from_a_run() -> None:
