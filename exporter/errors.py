@@ -108,6 +108,8 @@ class VerificationError(ExportError, AssertionError):
     #: The inputs for which they differ, if there are any, and the results that were expected.
     trial: Any = None
     expected: Sequence[Any] = ()
+    #: Whether the model assumes what does not hold for these inputs, and what was not stated.
+    is_assumed_otherwise = False
 
 
 class Unsupported(Exception):

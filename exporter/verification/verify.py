@@ -71,13 +71,6 @@ _OF_ATTENTION = frozenset({"Attention", "Softmax"})
 _OF_BAGS = frozenset({"aten::_embedding_bag", "aten::_embedding_bag_forward_only"})
 
 
-def _failed(message: str, trial: Trial, expected: Sequence[Expected]) -> VerificationError:
-    """The error of a model that fails, or returns other results than the program, for the inputs of a trial."""
-    error = VerificationError(message)
-    error.trial, error.expected = trial, expected
-    return error
-
-
 def verify(program: ONNXProgram) -> None:
     """Raise `VerificationError` at the first difference or error."""
     with torch.random.fork_rng(devices=[]):
@@ -193,11 +186,8 @@ class _Verification:
                 return f"neither runtime runs the model: {error}"
             if not isinstance(error, errors_of_runtimes()):
                 raise
-            raise _failed(
-                f"the model fails for {trial.what}: {str(error).rstrip()}{self._beyond(trial)}",
-                trial,
-                measured.expected(closely=False),
-            ) from error
+            message = f"the model fails for {trial.what}: {str(error).rstrip()}"
+            raise self._failed(message, trial, measured.expected(closely=False)) from error
         outputs = [to_array(result) for result in results]
         verdict, expected = self._in_torch.judge(measured, outputs)
         if not verdict.passed and (others := self._in_onnxruntime(trial)) is not None:
@@ -211,10 +201,17 @@ class _Verification:
         ):
             message = (
                 f"the outputs of the model differ from those of the program for {trial.what}: "
-                f"{verdict.detail}. The outputs are {', '.join(program.output_names)}{self._beyond(trial)}"
+                f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
             )
-            raise _failed(message, trial, expected)
+            raise self._failed(message, trial, expected)
         return ""
+
+    def _failed(self, message: str, trial: Trial, expected: Sequence[Expected]) -> VerificationError:
+        """The error of a model that fails, or returns other results than the program, for the inputs of a trial."""
+        beyond = self._beyond(trial)
+        error = VerificationError(message + beyond)
+        error.trial, error.expected, error.is_assumed_otherwise = trial, expected, bool(beyond)
+        return error
 
     def _beyond(self, trial: Trial) -> str:
         """Which assumption of the model does not hold for the inputs of a trial, and what to do then."""

@@ -99,8 +99,12 @@ def _solution(g: Graph, lu: Value, pivots: Value, b: Value, adjoint: bool = Fals
         turned = transposed(g, lu)
         lower = solve_triangular(g, turned, b, upper=False)
         return matrix_product(g, permutation, solve_triangular(g, turned, lower, upper=True, unit=True))
-    swapped = matrix_product(g, transposed(g, permutation), b)
-    return solve_triangular(g, lu, solve_triangular(g, lu, swapped, upper=False, unit=True), upper=True)
+    return _of_swapped(g, lu, matrix_product(g, transposed(g, permutation), b))
+
+
+def _of_swapped(g: Graph, lu: Value, b: Value) -> Value:
+    """The solution of L @ U @ x = b"""
+    return solve_triangular(g, lu, solve_triangular(g, lu, b, upper=False, unit=True), upper=True)
 
 
 def _info(g: Graph, lu: Value) -> Value:
@@ -174,8 +178,8 @@ def linalg_solve_ex(
 @lowering("aten::linalg_inv_ex")
 def linalg_inv_ex(g: Graph, A: Value, check_errors: bool = False) -> tuple[Value, Value | None]:
     lu, pivots = _factors(g, A)
-    rows, columns = A.sizes[-2:]
-    inverse = _solution(g, lu, pivots, identity_matrix(g, rows, columns, A.dtype))
+    # The identity matrix, swapped. To multiply by it, onnxruntime's MatMul has no kernel where the batch is empty.
+    inverse = _of_swapped(g, lu, transposed(g, _permutation(g, pivots, A.sizes[-1], A.dtype)))
     return inverse, _info(g, lu) if g.is_used(1) else None
 
 

@@ -80,9 +80,9 @@ def adaptive_max_pool(torchs: Callable[..., Any], input: Any, output_size: Any, 
         size = x.shape[axis]
         if number is None or same_size(number, size):
             continue
-        bins = torch.arange(number, device=x.device)
-        begins, ends = bins * size // number, ((bins + 1) * size + number - 1) // number
-        widest = (size + number - 1) // number + 1
+        bins, divisor = torch.arange(number, device=x.device), torch.sym_max(number, 1)  # There may be no bins.
+        begins, ends = bins * size // divisor, ((bins + 1) * size + number - 1) // divisor
+        widest = (size + number - 1) // divisor + 1
         places = torch.minimum(begins.unsqueeze(1) + torch.arange(widest, device=x.device), ends.unsqueeze(1) - 1)
         x = x.index_select(axis, places.flatten()).unflatten(axis, (number, widest)).amax(axis + 1)
     return x
