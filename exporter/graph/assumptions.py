@@ -60,6 +60,8 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     expected: Sequence[torch.Tensor] = ()
     of_values: Expression | None = None
     of_layout: LayoutOfInput | None = None
+    #: Whether PyTorch's kernel does otherwise what no program wants.
+    is_of_kernels: bool = False
 
     @property
     def about(self) -> str:

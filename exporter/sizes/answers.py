@@ -34,6 +34,8 @@ class Answer(msgspec.Struct, frozen=True):
     is_about_copy: bool = False
     #: Whether torch raises an error where it does not hold, so that the program does not run there.
     is_checked: bool = False
+    #: What PyTorch does where it does not hold, if that is a defect of its kernel.
+    otherwise: str = ""
 
     @property
     def symbols(self) -> frozenset[Symbol]:

@@ -87,6 +87,8 @@ class Symbols(NumbersOfValues):
         super().__init__()
         self._assured: set[Expression] = set()
         self.answers: dict[Expression, Answer] = {}
+        #: The conditions of PyTorch's kernels, of which nothing is said.
+        self.kernels: list[Answer] = []
         #: Comparisons in the program whose results follow from the declared ranges.
         self._certain: dict[Expression, Plain] = {}
         #: The conditions on sizes that hold where the program now runs, because it is within branches on them.

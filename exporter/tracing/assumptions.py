@@ -4,7 +4,8 @@
 2. A condition that the caller stated with `assume` is an assumption of the model, and nothing is said. So are the
    limits that the caller declares for the size of an axis, within which all questions are answered.
 3. That an input is contiguous is an assumption, and nothing is said: all that a runtime gives to a model is so.
-4. Any other one is an assumption with a warning, or an error with `strict=True`.
+4. So is that PyTorch's kernel computes what the operator is defined to compute (`sizes/defined_where.py`).
+5. Any other one is an assumption with a warning, or an error with `strict=True`.
 
 A condition that leaves a dynamic axis only one size, or that only the sizes 0 and 1 of the example meet, is an error
 before that (`capture_errors.py`).
@@ -74,6 +75,8 @@ def assumptions_of(
         assumption, origin = each.assumption, each.assumption.origin
         if holds.implies(assumption):
             assumption = msgspec.structs.replace(assumption, is_stated=True)
+        elif assumption.is_of_kernels:
+            pass  # No program wants what PyTorch does otherwise.
         elif assumption.of_layout is not None and assumption.of_layout.example.is_contiguous():
             pass  # It holds for all that a runtime gives to a model.
         elif strict:
@@ -151,6 +154,8 @@ def _of_branches(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> I
             asked = "what a later write in place changes depends on whether there is a copy for a dynamic size"
             otherwise = "the program writes to the tensor itself"
             advice = "Write to a clone"
+        elif branch.otherwise:
+            asked, otherwise = "PyTorch's kernel does something else for some sizes", branch.otherwise
         elif not branch.by_user:
             asked, otherwise = "PyTorch branches on a dynamic size", "PyTorch computes this line in another way"
         yield _Found(
@@ -159,6 +164,7 @@ def _of_branches(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> I
                 origin=origin,
                 otherwise=otherwise,
                 of_sizes=condition if is_of_axes else None,
+                is_of_kernels=bool(branch.otherwise),
             ),
             f"{asked}{origin.placed}: {spelled(branch.expression, axis_names)} is {branch.answer} in the example, and "
             f"the exported model takes that branch for every size. {advice}, or state what always holds: "

@@ -112,6 +112,8 @@ class Traced(msgspec.Struct):
     layouts: Sequence[ByLayout] = ()
     #: The answers that two dynamic sizes are equal, by which torch broadcast them together.
     equalities: list[Answer] = []
+    #: The conditions of PyTorch's kernels.
+    kernels: list[Answer] = []
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -423,7 +425,8 @@ class _Recording:
         asked = recorder.layouts_asked
         traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
         traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
-        traced.equalities = [] if self._symbols is None else self._symbols.equalities()
+        if self._symbols is not None:
+            traced.equalities, traced.kernels = self._symbols.equalities(), self._symbols.kernels
         traced.layouts = self._layouts()
         return traced
 

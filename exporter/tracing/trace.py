@@ -148,7 +148,7 @@ class _Tracing:
             refuse_ignored_inputs(traced.graph, looked_at(traced.reads))
         try:
             traced.assumptions = assumptions_of(
-                branches,
+                [*branches, *traced.kernels],
                 traced.reads,
                 self._layouts_that_matter(traced, branches, deciding),
                 traced.graph.axis_names,

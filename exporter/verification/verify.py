@@ -109,7 +109,7 @@ class _Verification:
         """Whether values other than the example's were compared too, which is tried once `with_values`."""
         source = self._program.source
         assumptions = self._program.assumptions
-        stated = [each for each in assumptions if each.is_stated]
+        stated = [each for each in assumptions if each.is_stated or each.is_of_kernels]
         sizes = sizes_of(source, _on_both_sides(assumptions))
         pending = deque(sizes.changes())
         tried: list[dict[str, int]] = [sizes.example]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -11,8 +12,9 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.opsets.padding import PadMode
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
-from onnx_parity.exporter.registry.recorded import keep_whole
+from onnx_parity.exporter.registry.recorded import instead_of, keep_whole
 from onnx_parity.exporter.registry.results import Contiguous, result_of
+from onnx_parity.exporter.sizes.defined_where import defined_where
 
 
 @lowering("aten::constant_pad_nd")
@@ -30,6 +32,18 @@ def mirrored_pad(g: Graph, self: Value, padding: list[Size]) -> Value:
 
 
 keep_whole("aten::_pad_circular", why="torch copies each part into new memory; ONNX has Pad and Concat")
+
+
+@instead_of("aten::_pad_circular", why="torch pads more than cropping leaves with what it has not written")
+def circularly_padded(x: torch.Tensor, pad: list[Size]) -> Any:
+    for axis, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True), start=1):
+        cropped = torch.sym_min(before, 0) + torch.sym_min(after, 0)
+        if isinstance(cropped, int) and cropped:
+            defined_where(
+                x.shape[-axis] + cropped >= torch.sym_max(before, after),
+                "a circular padding of what was cropped has elements that PyTorch does not write",
+            )
+    return NotImplemented
 
 
 @lowering("aten::_pad_circular")

@@ -19,6 +19,7 @@ from onnx_parity.exporter.recording.fakes.metadata import is_surely_contiguous
 from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
+from onnx_parity.exporter.sizes.defined_where import defined_where
 from onnx_parity.exporter.torch_inside.modes import without_dispatch_overrides
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 from onnx_parity.exporter.torch_inside.transforms import runs_backward
@@ -26,6 +27,15 @@ from onnx_parity.exporter.torch_inside.transforms import runs_backward
 __all__ = ["places_by_strides"]
 
 copy_back("tril_", "triu_", to=DYNAMIC)
+
+
+@instead_of("aten::pixel_unshuffle", why="torch's kernel returns images without pixels as they are")
+def pixels_apart(x: torch.Tensor, downscale_factor: int) -> Any:
+    if any(isinstance(size, int) and not size for size in x.shape):
+        return x.clone()
+    for size in x.shape:
+        defined_where(size != 0, "PyTorch returns images without pixels as they are")
+    return NotImplemented
 
 
 @instead_of(
