@@ -31,9 +31,10 @@ copy_back("tril_", "triu_", to=DYNAMIC)
 
 @instead_of("aten::pixel_unshuffle", why="torch's kernel returns images without pixels as they are")
 def pixels_apart(x: torch.Tensor, downscale_factor: int) -> Any:
-    if any(isinstance(size, int) and not size for size in x.shape):
+    sizes: tuple[Size, ...] = tuple(x.shape)
+    if any(isinstance(size, int) and not size for size in sizes):
         return x.clone()
-    for size in x.shape:
+    for size in sizes:
         defined_where(size != 0, "PyTorch returns images without pixels as they are")
     return NotImplemented
 
