@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -190,6 +191,14 @@ def _with_items_replaced(x: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
+def _given_by_a_generator(x: Tensor) -> Tensor:
+    def pieces() -> Iterator[Tensor]:
+        for begin in range(0, x.shape[0], 4):
+            yield x[begin : begin + 4]
+
+    return torch.cat([piece.softmax(0) for piece in pieces()])
+
+
 in_chunks = op(_in_chunks, floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})
 with_numbers_of_each = op(_with_numbers_of_each, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 depending_on_path = op(_depending_on_path, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
@@ -209,6 +218,13 @@ pieces_of_columns = op(
     floats(2, 6),
     dynamic={"x": {1: "columns"}},
     sizes={"columns": (3, 9)},
+)
+given_by_a_generator = op(_given_by_a_generator, floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 13)})
+pieces_of_what_a_mask_keeps = op(
+    lambda x: torch.cat([piece.cumsum(0) for piece in x[x[:, 0] > 0].split(2)]),
+    floats(6, 3),
+    dynamic=ROWS,
+    sizes=FROM_0,
 )
 unpacked_pieces = op(_unpacked, floats(6, 3), dynamic=ROWS, sizes={"rows": (5, 7, 8)})
 returned_pieces = op(lambda x: (x.split(4), x.unbind(0)), floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})

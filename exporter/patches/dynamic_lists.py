@@ -67,7 +67,8 @@ def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim:
     length = self.shape[dim] if self.dim() else 1
     if type(split_size) is not int or split_size < 1 or not isinstance(length, torch.SymInt):
         return torchs(self, split_size, dim)
-    if not length.node.has_hint() or Decision.PARTS_OF_EXAMPLE in recorder_here().decisions:
+    has_hint = length.node.has_hint()
+    if (split_size == 1 and not has_hint) or (has_hint and Decision.PARTS_OF_EXAMPLE in recorder_here().decisions):
         return torchs(self, split_size, dim)
     from onnx_parity.exporter.recording.python_loops.grown_list import parts_of, pieces_of
 

@@ -82,6 +82,11 @@ def pieces_as_list(whole: torch.Tensor, size: int, axis: int) -> torch.Tensor:
 def append_to_column(blocks: Blocks, column: Leaf, leaves: Sequence[torch.Tensor]) -> torch.Tensor:
     """A list of the model with more items at its end."""
     for leaf in leaves:
+        if leaf.dtype.is_complex:
+            raise blocks.error(
+                "a loop over a dynamic size fills a list with complex tensors whose sizes differ: put "
+                "torch.view_as_real of them into it"
+            )
         column = recorded_lists.insert_item(blocks, column, leaf)
     assert isinstance(column, torch.Tensor)
     return column

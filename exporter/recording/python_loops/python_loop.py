@@ -82,11 +82,11 @@ class PythonLoop:
         frame = current_frame(1)
         if self._given is None:
             frames = frames_of_loop(frame) if self._is_asked_itself and is_in_for(frame) else []
-            if frames and is_in_comprehension(frame):
+            if filling := [each for each in frames if is_in_comprehension(each)]:
                 raise Reconsider(
                     Decision.OWN_COMPREHENSIONS,
                     refusal=refused_here(_IN_COMPREHENSION),
-                    structured=[comprehensions_of(frame)],
+                    structured=[comprehensions_of(each) for each in filling],
                 )
             codes = [code_and_module(each)[0] for each in frames]
             is_loop = bool(codes) and all(code in _OWN_LOOPS or not asked_for_caller(code) for code in codes)
