@@ -51,7 +51,7 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
     "a copy that is surely none is a copy": lambda: [(copies, "copy_or_view", _only_a_copy)],
     "is_contiguous is frozen": lambda: [_without_rule("torch.Tensor.is_contiguous")],
     "is_same_size is frozen": lambda: [_without_rule("torch.Tensor.is_same_size")],
-    "ravel is not followed": lambda: [_without_rule("torch.Tensor.ravel")],
+    "reshape, flatten and ravel are not followed": lambda: [(lost_writes.LayoutsAsked, "made", _as_torch_made_it)],
     "is_contiguous of scripts is the example's": lambda: [(steps, "step_function", _no_step_of_layouts)],
     "questions that decide a result are not written down": lambda: [
         (symbols.Symbols, "decided", _answered_without_a_word)
@@ -70,12 +70,17 @@ def _only_a_copy(given: Any, result: Any, *_: Any) -> Any:
     return result, None
 
 
+def _as_torch_made_it(self: Any, given: Any, result: Any, *_: Any, **__: Any) -> Any:
+    return result
+
+
 def _is_itself(self: Any, asked: Any) -> bool:
     return type(asked) is tuple and asked[0] is asked[1]
 
 
 def _without_rule(name: str) -> tuple[Any, str, Any]:
     symbolic_numbers.operator_with_symbolic_numbers(name)
+    assert name in _rules, f"{name} has no rule: nothing would be planted"
     return _rules, name, lambda torchs, *args, **options: torchs(*args, **options)
 
 
