@@ -87,9 +87,13 @@ def write_text(
     """The text of the file. The entries that it had `before` stay as they were, except for the declarations that have
     `changed`: a run has only some of the cells that the file was made from.
     """
-    of_dtypes = [*_of_dtypes(groups)]
+    known = [each for each in before.refused if each.family == EVERY] if before is not None else []
+    # A run may have none of the cells that such an entry was made from.
+    uncontradicted = [each for each in known if not _is_contradicted(each, groups)]
+    dtypes = {each.dtype for each in uncontradicted}
+    of_dtypes = [*uncontradicted, *(each for each in _of_dtypes(groups) if each.dtype not in dtypes)]
     kept: list[Refused] = []
-    if before is not None and of_dtypes == [each for each in before.refused if each.family == EVERY]:
+    if before is not None and of_dtypes == known:
         there = {(group.family, group.name) for group in groups} - changed
         kept = [each for each in before.refused if (each.family, each.name.partition("[")[0]) in there]
         groups = {group: opsets for group, opsets in groups.items() if (group.family, group.name) in changed}
@@ -105,6 +109,11 @@ def write_text(
         quoted = f'"{family}"' if family == EVERY else family
         parts.append(f"\n[{quoted}]\n" + "".join(_line(opsets, lines[opsets]) for opsets in sorted(lines, key=_order)))
     return "".join(parts)
+
+
+def _is_contradicted(entry: Refused, groups: Known) -> bool:
+    """Whether a cell was exported that an entry for all declarations names."""
+    return any(group.dtype == entry.dtype and opsets.exported & entry.at() for group, opsets in groups.items())
 
 
 def _of_dtypes(groups: Known) -> Iterator[Refused]:

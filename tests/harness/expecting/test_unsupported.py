@@ -206,6 +206,10 @@ def test_what_a_run_does_not_contain_stays_as_it_was_written() -> None:
     }
     now = write_text(Tier.DEFAULT, "", groups, before, {("f", "b")})
     assert now.partition('tier = "default"\n')[2] == text.replace("[f]\n", '[f]\n"<9" = ["b"]\n')
+    of_other_dtypes = {group: opsets for group, opsets in groups.items() if group.dtype != "bfloat16"}
+    assert write_text(Tier.DEFAULT, "", of_other_dtypes, before, {("f", "b")}) == now
+    exported = {**groups, Group("f", "a", "bfloat16", "static"): Opsets(set(), {12})}
+    assert '"<13" = ["bfloat16"]' not in write_text(Tier.DEFAULT, "", exported, before, {("f", "b")})
     renamed = {group: opsets for group, opsets in groups.items() if group.case != "a" or group.dtype != "float32"}
     without = {group: opsets for group, opsets in renamed.items() if group.name != "c"}
     assert "c[k=1]" not in write_text(Tier.DEFAULT, "", without, before, {("f", "b")})
