@@ -82,6 +82,8 @@ def preserved(
     before = [(path, module, module.__dict__.copy()) for path, module in modules]
     # A program may add hooks when it is first called, and remember in an attribute that it has.
     hooks = [(table, table.copy()) for _, module in modules for table in tables_of_hooks(module)]
+    # It may also make a parameter anew, such as a table of positions that is too short.
+    parameters = [(table, table.copy()) for _, module in modules if isinstance(table := own_parameters(module), dict)]
     assigned: dict[str, Any] = {}
     try:
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
@@ -100,6 +102,10 @@ def preserved(
                 if isinstance(old, torch.Tensor) and was_read(old):
                     assigned[f"{path}.{name}" if path else name] = module.__dict__.get(name)
     finally:
+        for table, of_before in parameters:
+            if _changed(table, of_before):
+                table.clear()
+                table.update(of_before)
         for buffer in buffers:
             for held, name in buffer.places:
                 held[name] = buffer.tensor
