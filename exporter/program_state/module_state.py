@@ -83,7 +83,8 @@ def preserved(
     # A program may add hooks when it is first called, and remember in an attribute that it has.
     hooks = [(table, table.copy()) for _, module in modules for table in tables_of_hooks(module)]
     # It may also make a parameter anew, such as a table of positions that is too short.
-    parameters = [(table, table.copy()) for _, module in modules if isinstance(table := own_parameters(module), dict)]
+    unscripted = [module for _, module in modules if not isinstance(module, torch.jit.ScriptModule)]
+    parameters = [(own_parameters(module), own_parameters(module).copy()) for module in unscripted]
     assigned: dict[str, Any] = {}
     try:
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
@@ -102,10 +103,10 @@ def preserved(
                 if isinstance(old, torch.Tensor) and was_read(old):
                     assigned[f"{path}.{name}" if path else name] = module.__dict__.get(name)
     finally:
-        for table, of_before in parameters:
-            if _changed(table, of_before):
-                table.clear()
-                table.update(of_before)
+        for held_now, held_before in parameters:
+            if _changed(held_now, held_before):
+                held_now.clear()
+                held_now.update(held_before)
         for buffer in buffers:
             for held, name in buffer.places:
                 held[name] = buffer.tensor
