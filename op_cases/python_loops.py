@@ -199,9 +199,16 @@ def _given_by_a_generator(x: Tensor) -> Tensor:
     return torch.cat([piece.softmax(0) for piece in pieces()])
 
 
+def _taken_by_number(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    prefixes = [x[: place + 1] for place in range(x.shape[0]) if place % 2 == 0]
+    rows = [row * len(prefixes) for row in x]
+    return prefixes[len(prefixes) - 1], rows[2 - x.shape[0]], torch.cat(prefixes)
+
+
 in_chunks = op(_in_chunks, floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})
 with_numbers_of_each = op(_with_numbers_of_each, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 depending_on_path = op(_depending_on_path, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+taken_by_number = op(_taken_by_number, floats(5, 3), dynamic=ROWS, sizes={"rows": (2, 3, 7)})
 growing = op(_growing, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 pieces = op(
     lambda x: (torch.cat([each.cumsum(0) for each in x.split(4)]), x.split(4)[-1] * len(x.split(4))),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
@@ -68,7 +67,7 @@ class Stacked(Items):
         leaves, spec = pytree.tree_flatten(items[0])
         return _stacked(items, cls(spec, [], [*map(is_number, leaves)]))
 
-    @functools.cached_property
+    @property
     def length(self) -> Any:  # type: ignore[override]
         if self._known_length is not None:
             return self._known_length
@@ -78,6 +77,10 @@ class Stacked(Items):
         parts = [item_of_column(stack, place) for stack in self.stacks]
         leaves = [part.item() if number else part for part, number in zip(parts, self.of_numbers, strict=True)]
         return pytree.tree_unflatten(leaves, self.spec)
+
+    def __getitem__(self, place: Any) -> Any:
+        # What is less than 0 counts from the end in the model, too.
+        return self.item(place) if isinstance(place, torch.SymInt) else super().__getitem__(place)
 
     def unpacked(self, count: int) -> Iterator[Any]:
         """The items that the program assigns to so many variables."""
@@ -135,13 +138,16 @@ class Pieces(Stacked):
         count: Any = (whole.shape[axis] + size - 1) // size
         self._known_length = count if count.node.shape_env.never_exceeds(1, count) else torch.sym_max(1, count)
 
-    @functools.cached_property
+    @property
     def stacks(self) -> list[torch.Tensor]:  # type: ignore[override]
         return [pieces_as_list(self._whole, self._size, self._axis)]
 
     def item(self, place: Any) -> torch.Tensor:
         begin = place * self._size
         return self._whole[(slice(None),) * self._axis + (slice(begin, begin + self._size),)]
+
+    def __getitem__(self, place: Any) -> Any:
+        return Items.__getitem__(self, place)
 
     def as_in_example(self) -> Iterator[torch.Tensor]:
         return iter(self._in_example())
