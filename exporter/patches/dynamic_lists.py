@@ -11,6 +11,7 @@ import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.recording.leaves import is_number
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
@@ -78,6 +79,15 @@ def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim:
     return pieces_of(self, split_size, dim, lambda: torch.ops.aten.split.Tensor(self, split_size, dim))
 
 
+def _times(torchs: Callable[..., Any], count: torch.SymInt, other: Any) -> Any:
+    """A list or a tuple of so many numbers, or of as many None, in whose places the program puts tensors."""
+    if type(other) not in (list, tuple) or not other or not all(each is None or is_number(each) for each in other):
+        return torchs(count, other)
+    from onnx_parity.exporter.recording.python_loops.grown_list import repeated
+
+    return repeated(other, count)
+
+
 def _pad_sequence(
     torchs: Callable[..., Any],
     sequences: Any,
@@ -134,6 +144,8 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
     FunctionAttribute(torch, "unbind", _unbind),
     FunctionAttribute(torch.Tensor, "unbind", _unbind),
     FunctionAttribute(torch.Tensor, "split", _split),
+    FunctionAttribute(torch.SymInt, "__mul__", _times),
+    FunctionAttribute(torch.SymInt, "__rmul__", _times),
     FunctionCode(torch.nn.utils.rnn, "pad_sequence", _pad_sequence),
 )
 PATCHES: tuple[Patch, ...] = (FunctionAttribute(torch.Tensor, "set_", _set),)

@@ -15,7 +15,7 @@ from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
 from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes
 from onnx_parity.exporter.recording.python_loops.columns import append_to_column, is_list
-from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked, Unfilled
 from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
 from onnx_parity.exporter.recording.python_loops.places import (
     Form,
@@ -261,6 +261,10 @@ class CarriedValues:
         place.start = GrownList.of(items, like)
         place.form, place.leaves = self._apart(place.start)
 
+    def _begin_filled(self, place: Place, items: Stacked) -> None:
+        place.start = GrownList(items)
+        place.form, place.leaves = self._apart(place.start)
+
     def _begin_with_lists(self, place: Place) -> None:
         place.start = with_differing(place.start, place.form)
         place.leaves = self._apart(place.start)[1]
@@ -334,6 +338,10 @@ class CarriedValues:
                 self._outside.append(lambda: self._begin_with_whole(place, known, stacked))
             return leaves
         if isinstance(start, GrownList) and isinstance(value, GrownList):
+            unfilled = start.items_of_loop
+            if isinstance(unfilled, Unfilled):
+                self._outside.append(lambda: self._begin_filled(place, unfilled.filled(value.items_of_loop)))
+                return leaves
             wider = with_differing(start, form)
             if wider is not start and self._apart(wider)[0] == form:
                 place.form = form
@@ -442,8 +450,7 @@ class CarriedValues:
             elif isinstance(part, GrownList):
                 stacked = part.items_of_loop
                 leaves += stacked.stacks
-                differ = tuple(map(is_list, stacked.stacks))
-                lists.append(FormOfItems(stacked.spec, tuple(stacked.of_numbers), differ))
+                lists.append(FormOfItems.of(stacked))
             else:
                 leaves.append(part)
                 lists.append(None)

@@ -26,7 +26,7 @@ from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking, number_unpacked
 
-__all__ = ["GrownList", "Stacked", "parts_of", "pieces_of"]
+__all__ = ["GrownList", "Stacked", "Unfilled", "parts_of", "pieces_of", "repeated"]
 
 asks_for_its_caller(__file__)
 
@@ -124,6 +124,24 @@ class Stacked(Items):
         if name.startswith("_") or not hasattr(torch.Tensor, name):
             raise AttributeError(name)
         self._refuse()
+
+
+class Unfilled(Stacked):
+    """As many None as a dynamic size says, in whose places the program puts items."""
+
+    def __init__(self, count: int | torch.SymInt) -> None:
+        super().__init__(pytree.tree_flatten(None)[1], [], [], count)
+
+    def filled(self, like: Stacked) -> Stacked:
+        """As many items of zeros, like those of another list."""
+        stacks = [
+            torch.zeros([self.length, *stack.shape[1:]], dtype=stack.dtype, device=stack.device)
+            for stack in like.stacks
+        ]
+        return Stacked(like.spec, stacks, like.of_numbers)
+
+    def item(self, place: Any) -> Any:
+        return None
 
 
 class Pieces(Stacked):
@@ -244,6 +262,9 @@ class GrownList(Whole, list[Any]):
         stacked = self.items_of_loop
         if place < 0:
             place = stacked.length + place
+        if isinstance(stacked, Unfilled):
+            leaves, spec = pytree.tree_flatten(item)
+            stacked = stacked.filled(alone(item, Stacked(spec, [], [*map(is_number, leaves)])))
         others = alone(item, stacked).stacks
         columns = [replaced_in_column(*pair, place) for pair in zip(stacked.stacks, others, strict=True)]
         self._become(Stacked(stacked.spec, columns, stacked.of_numbers))
@@ -297,6 +318,14 @@ class GrownList(Whole, list[Any]):
     __contains__ = __delitem__ = __mul__ = __rmul__ = __eq__ = _refuse
     clear = count = index = remove = sort = _refuse
     __hash__ = None
+
+
+def repeated(items: list[Any] | tuple[Any, ...], count: torch.SymInt) -> GrownList:
+    """A list that has numbers, or None, so many times."""
+    is_tuple = isinstance(items, tuple)
+    if all(each is None for each in items):
+        return GrownList(Unfilled(len(items) * count), is_tuple=is_tuple)
+    return GrownList(Stacked.of_list([*items]).changed(lambda column: column.repeat(count)), is_tuple=is_tuple)
 
 
 def parts_of(whole: torch.Tensor) -> GrownList:

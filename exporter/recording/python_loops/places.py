@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 
+from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.recording.leaves import UNSET, Leaf
-from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.recording.python_loops.columns import is_list
+from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked, Unfilled
 from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
 from onnx_parity.exporter.sizes.looped import Parts
+from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import assign
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = [
     "Form",
@@ -38,6 +42,19 @@ class FormOfItems(NamedTuple):
     #: For each leaf, whether it is a number, and whether its sizes differ from item to item.
     of_numbers: tuple[bool, ...]
     differ: tuple[bool, ...]
+    #: How many there are, if they are None.
+    count: Expression | None = None
+
+    @classmethod
+    def of(cls, items: Stacked) -> FormOfItems:
+        count = expression_of_size(items.length) if isinstance(items, Unfilled) else None
+        return cls(items.spec, tuple(items.of_numbers), tuple(map(is_list, items.stacks)), count)
+
+    def together(self, leaves: Iterator[Leaf]) -> GrownList:
+        symbols = recorder_here().fakes.symbols
+        if self.count is not None and symbols is not None:
+            return GrownList(Unfilled(symbols.size_of(self.count)))
+        return GrownList(Stacked(self.spec, [next(leaves) for _ in self.of_numbers], self.of_numbers))
 
 
 class Form(NamedTuple):
@@ -106,7 +123,7 @@ def together(form: Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any
     parts: list[Any] = []
     for each in form.lists:
         if each is not None:
-            parts.append(GrownList(Stacked(each.spec, [next(leaves) for _ in each.of_numbers], each.of_numbers)))
+            parts.append(each.together(leaves))
         else:
             leaf = next(leaves)
             parts.append(replaced.get(id(leaf), leaf))
