@@ -205,10 +205,22 @@ def _taken_by_number(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return prefixes[len(prefixes) - 1], rows[2 - x.shape[0]], torch.cat(prefixes)
 
 
+def _in_places(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    count, state = len(x), torch.zeros(x.shape[1])
+    rows: list[Any] = [None] * count
+    pairs: list[Any] = count * [None]
+    numbers = [0] * count
+    for place in range(count - 1, -1, -1):
+        state = state * 0.5 + x[place]
+        rows[place], pairs[place], numbers[place] = state, (x[place], place), place * place
+    return torch.stack(rows, 1), torch.stack([row * place for row, place in pairs]), torch.tensor(numbers)
+
+
 in_chunks = op(_in_chunks, floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})
 with_numbers_of_each = op(_with_numbers_of_each, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 depending_on_path = op(_depending_on_path, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 taken_by_number = op(_taken_by_number, floats(5, 3), dynamic=ROWS, sizes={"rows": (2, 3, 7)})
+in_places = op(_in_places, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 growing = op(_growing, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 pieces = op(
     lambda x: (torch.cat([each.cumsum(0) for each in x.split(4)]), x.split(4)[-1] * len(x.split(4))),

@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 17680,
     "exporter/patches": 1765,
     "exporter/program_state": 1100,
-    "exporter/recording": 8140,
+    "exporter/recording": 8290,
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1735,

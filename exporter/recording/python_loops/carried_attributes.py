@@ -14,7 +14,9 @@ from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.tensors import buffers_of
 from onnx_parity.exporter.torch_inside.transforms import is_wrapped
 
-__all__ = ["Attributes", "Changed"]
+__all__ = ["Attributes", "Changed", "plain_values"]
+
+_PLAIN = frozenset({bool, int, float, str})
 
 
 class Changed(NamedTuple):
@@ -107,3 +109,16 @@ def _is_other(value: Any, before: Any) -> bool:
         return False
     known, spec_before = pytree.tree_flatten(before)
     return spec != spec_before or any(_is_other(*pair) for pair in zip(leaves, known, strict=True))
+
+
+def plain_values(objects: Sequence[Any]) -> dict[tuple[int, str], Any]:
+    """The numbers and texts in attributes of objects, and in the lists, dicts and sets there."""
+    found: dict[tuple[int, str], Any] = {}
+    for each in objects:
+        for name, held in vars(each).items():
+            if type(held) in _PLAIN:
+                found[id(vars(each)), name] = held
+            elif type(held) in (list, dict, set):
+                items = [*held.values()] if isinstance(held, dict) else [*held]
+                found[id(vars(each)), name] = len(items), [item for item in items if type(item) in _PLAIN]
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +14,7 @@ from onnx_parity.exporter.graph.graph import same_shape
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
-from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes
+from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes, plain_values
 from onnx_parity.exporter.recording.python_loops.columns import append_to_column, is_list
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked, Unfilled
 from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
@@ -26,6 +27,7 @@ from onnx_parity.exporter.recording.python_loops.places import (
     containers_in,
     copied,
     fill,
+    lists_in,
     together,
     with_differing,
 )
@@ -42,7 +44,6 @@ _OTHER_STRUCTURE = (
     "the variable %s has another structure after an iteration of a loop over a dynamic size than before: keep its "
     "structure, and assign tensors or numbers before the loop"
 )
-_PLAIN = frozenset({bool, int, float, str})
 
 
 class OtherForms(Exception):
@@ -92,6 +93,11 @@ class CarriedValues:
         self._state = KeptState((value for _, held in variables for value in held.values()), self._kept)
         #: What the last iteration collected: the places of lists, with the numbers of leaves of their items.
         self._collected: list[tuple[Place, int]] = []
+        #: The lists that loops have filled, by identity, with their items before the loop, and those that they have
+        #: when an iteration begins. The program may have one in several places, and finds the same list in the loop.
+        self._lists: dict[int, tuple[GrownList, Stacked]] = {}
+        self._items_given: dict[int, Stacked] = {}
+        self._note_lists(self._places)
         #: What is to be recorded before the loop begins again.
         self._outside: list[Callable[[], None]] = []
 
@@ -154,6 +160,7 @@ class CarriedValues:
         self._put(
             iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None}
         )
+        self._items_given = {number: each.items_of_loop for number, (each, _) in self._lists.items()}
         self._before = self._blocks.settled(self._given)
         self._aliases.begin(self._given, self._before)
         self._have_parts_of(self._given)
@@ -172,7 +179,7 @@ class CarriedValues:
     def take(self) -> tuple[list[Leaf], dict[int, list[torch.Tensor]]]:
         """The leaves after an iteration, and the tensors that it has added to lists, by the places of these."""
         variables = {frame: variables_of(frame) for frame in self._frames}
-        self._elsewhere.append(_plain_values(self._attributes.objects))
+        self._elsewhere.append(plain_values(self._attributes.objects))
         leaves: list[Leaf] = []
         added: dict[int, list[torch.Tensor]] = {}
         leaves_added: dict[int, list[torch.Tensor]] = {}
@@ -199,6 +206,7 @@ class CarriedValues:
             ):
                 leaves += self._given[len(leaves) : len(leaves) + len(place.leaves)]
                 continue
+            others |= bool(place.lists) and self._has_other_lists(place, value)
             value = with_differing(value, place.form)
             form, own = self._apart(value, but=value if place.name is None else None)
             if form != place.form:
@@ -222,6 +230,37 @@ class CarriedValues:
                 self._places.append(self._of_container(each.start, each.held))
             self._places.append(Place(each.start, *self._apart(each.start), each.name, each.holder))
         return bool(changed)
+
+    def _note_lists(self, places: Iterable[Place]) -> None:
+        for place in places:
+            place.lists = lists_in(place.start, self._kept)
+            for each in place.lists:
+                self._lists.setdefault(id(each), (each, each.items_of_loop))
+
+    def _has_other_lists(self, place: Place, value: Any) -> bool:
+        """Whether an iteration has put other lists into a place than it found there. Refuses one that changes them,
+        too."""
+        left = lists_in(value, self._kept)
+        if len(left) == len(place.lists) and all(map(operator.is_, left, place.lists)):
+            return False
+        if any(each.items_of_loop is not self._items_given[id(each)] for each in place.lists):
+            raise self._blocks.error(
+                "a loop over a dynamic size both changes a list of as many items as a dynamic size says and assigns "
+                "another list to its variable: do one of both"
+            )
+        place.lists = []
+        return True
+
+    def _begin_with(self, place: Place, items: GrownList) -> None:
+        """Begin the loop with other items of a list."""
+        if place.lists:
+            (held,) = place.lists
+            self._lists[id(held)] = held, items.items_of_loop
+            items = held.become(items.items_of_loop)
+        place.start = items
+        for each in self._places:
+            if each is place or any(one is items for one in each.lists):
+                each.form, each.leaves = self._apart(each.start, but=each.start if each.name is None else None)
 
     def _of_container(self, container: Any, held: Any) -> Place:
         """The place of a list or dict that holds this when the loop begins."""
@@ -258,16 +297,7 @@ class CarriedValues:
         self._outside.append(lambda: self._begin_with_whole(names[0], place.start, Stacked(spec, [], numbers)))
 
     def _begin_with_whole(self, place: Place, items: list[Any], like: Stacked) -> None:
-        place.start = GrownList.of(items, like)
-        place.form, place.leaves = self._apart(place.start)
-
-    def _begin_filled(self, place: Place, items: Stacked) -> None:
-        place.start = GrownList(items)
-        place.form, place.leaves = self._apart(place.start)
-
-    def _begin_with_lists(self, place: Place) -> None:
-        place.start = with_differing(place.start, place.form)
-        place.leaves = self._apart(place.start)[1]
+        self._begin_with(place, GrownList.of(items, like))
 
     def _added(self, place: Place, items: list[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """What the loop collects of the items that an iteration has added to a list, and all their leaves."""
@@ -338,14 +368,15 @@ class CarriedValues:
                 self._outside.append(lambda: self._begin_with_whole(place, known, stacked))
             return leaves
         if isinstance(start, GrownList) and isinstance(value, GrownList):
-            unfilled = start.items_of_loop
+            start = GrownList(self._lists[id(start)][1]) if id(start) in self._lists else start
+            unfilled, items_now = start.items_of_loop, value.items_of_loop
             if isinstance(unfilled, Unfilled):
-                self._outside.append(lambda: self._begin_filled(place, unfilled.filled(value.items_of_loop)))
+                self._outside.append(lambda: self._begin_with(place, GrownList(unfilled.filled(items_now))))
                 return leaves
             wider = with_differing(start, form)
             if wider is not start and self._apart(wider)[0] == form:
                 place.form = form
-                self._outside.append(lambda: self._begin_with_lists(place))
+                self._outside.append(lambda: self._begin_with(place, with_differing(start, form)))
                 return leaves
         if type(start) is list and type(value) is list and len(value) > len(start) and place.container is None:
             if not start:
@@ -408,6 +439,8 @@ class CarriedValues:
 
     def start_again(self) -> None:
         """Have the program find what it found at first, or what the loop turned out to begin with."""
+        for held, items in self._lists.values():
+            held.become(items)
         for begin in self._outside:
             begin()
         self._outside.clear()
@@ -423,7 +456,7 @@ class CarriedValues:
     def _put(self, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> None:
         values: dict[int, Any] = {}
         for place in self._places:
-            value = together(place.form, leaves, replaced)
+            value = together(place.form, leaves, replaced, place.lists)
             if place.name is not None:
                 values[id(place)] = value
                 if place.container_before is not None:
@@ -455,16 +488,3 @@ class CarriedValues:
                 leaves.append(part)
                 lists.append(None)
         return Form(spec, tuple(lists), isinstance(value, torch.Size)), leaves
-
-
-def _plain_values(objects: Sequence[Any]) -> dict[tuple[int, str], Any]:
-    """The numbers and texts in attributes of objects, and in the lists, dicts and sets there."""
-    found: dict[tuple[int, str], Any] = {}
-    for each in objects:
-        for name, held in vars(each).items():
-            if type(held) in _PLAIN:
-                found[id(vars(each)), name] = held
-            elif type(held) in (list, dict, set):
-                items = [*held.values()] if isinstance(held, dict) else [*held]
-                found[id(vars(each)), name] = len(items), [item for item in items if type(item) in _PLAIN]
-    return found

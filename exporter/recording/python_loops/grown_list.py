@@ -134,6 +134,13 @@ class Unfilled(Stacked):
 
     def filled(self, like: Stacked) -> Stacked:
         """As many items of zeros, like those of another list."""
+        sizes: list[Any] = [size for stack in like.stacks for size in stack.shape[1:]]
+        are_known = all(isinstance(size, int) or size.node.shape_env.is_in_example(size) for size in sizes)
+        if any(map(is_list, like.stacks)) or not are_known:
+            raise refused_here(
+                "the program puts tensors whose sizes differ, or depend on values, into a list of None that has as "
+                "many items as a dynamic size says: append them to an empty list"
+            )
         stacks = [
             torch.zeros([self.length, *stack.shape[1:]], dtype=stack.dtype, device=stack.device)
             for stack in like.stacks
@@ -206,7 +213,8 @@ class GrownList(Whole, list[Any]):
         stacked: Stacked = list.__getitem__(self, 0)
         return stacked
 
-    def _become(self, items: Stacked) -> GrownList:
+    def become(self, items: Stacked) -> GrownList:
+        """Have these items from now on."""
         list.__setitem__(self, 0, items)
         return self
 
@@ -267,7 +275,7 @@ class GrownList(Whole, list[Any]):
             stacked = stacked.filled(alone(item, Stacked(spec, [], [*map(is_number, leaves)])))
         others = alone(item, stacked).stacks
         columns = [replaced_in_column(*pair, place) for pair in zip(stacked.stacks, others, strict=True)]
-        self._become(Stacked(stacked.spec, columns, stacked.of_numbers))
+        self.become(Stacked(stacked.spec, columns, stacked.of_numbers))
 
     @classmethod
     def of(cls, items: Sequence[Any], like: Stacked) -> GrownList:
@@ -276,13 +284,13 @@ class GrownList(Whole, list[Any]):
 
     def insert_all(self, items: Sequence[Any]) -> None:
         """Insert items before those that the list has."""
-        self._become(_stacked(items, self.items_of_loop).joined(self.items_of_loop))
+        self.become(_stacked(items, self.items_of_loop).joined(self.items_of_loop))
 
     def append(self, item: Any) -> None:
         self.extend([item])
 
     def extend(self, more: Any) -> None:
-        self._become(self.items_of_loop.joined(_stacked(more, self.items_of_loop)))
+        self.become(self.items_of_loop.joined(_stacked(more, self.items_of_loop)))
 
     def insert(self, place: SupportsIndex, item: Any) -> None:
         if place != 0:
@@ -290,13 +298,13 @@ class GrownList(Whole, list[Any]):
         self.insert_all([item])
 
     def reverse(self) -> None:
-        self._become(self[::-1].items_of_loop)
+        self.become(self[::-1].items_of_loop)
 
     def pop(self, place: SupportsIndex = -1) -> Any:
         if place not in (0, -1):
             raise refused_here(_REMEDY.format(use="removes an item within it"))
         item = self[place]
-        self._become(self[1:].items_of_loop if place == 0 else self[:-1].items_of_loop)
+        self.become(self[1:].items_of_loop if place == 0 else self[:-1].items_of_loop)
         return item
 
     def copy(self) -> GrownList:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -43,18 +43,18 @@ class FormOfItems(NamedTuple):
     of_numbers: tuple[bool, ...]
     differ: tuple[bool, ...]
     #: How many there are, if they are None.
-    count: Expression | None = None
+    length: Expression | None = None
 
     @classmethod
     def of(cls, items: Stacked) -> FormOfItems:
-        count = expression_of_size(items.length) if isinstance(items, Unfilled) else None
-        return cls(items.spec, tuple(items.of_numbers), tuple(map(is_list, items.stacks)), count)
+        length = expression_of_size(items.length) if isinstance(items, Unfilled) else None
+        return cls(items.spec, tuple(items.of_numbers), tuple(map(is_list, items.stacks)), length)
 
-    def together(self, leaves: Iterator[Leaf]) -> GrownList:
+    def together(self, leaves: Iterator[Leaf]) -> Stacked:
         symbols = recorder_here().fakes.symbols
-        if self.count is not None and symbols is not None:
-            return GrownList(Unfilled(symbols.size_of(self.count)))
-        return GrownList(Stacked(self.spec, [next(leaves) for _ in self.of_numbers], self.of_numbers))
+        if self.length is not None and symbols is not None:
+            return Unfilled(symbols.size_of(self.length))
+        return Stacked(self.spec, [next(leaves) for _ in self.of_numbers], self.of_numbers)
 
 
 class Form(NamedTuple):
@@ -84,6 +84,8 @@ class Place(msgspec.Struct, eq=False):
     container: Any = None
     #: The list whose items it has, if they are carried as a whole.
     container_before: Any = None
+    #: The lists that loops have filled within its value before the loop, which are other variables' too.
+    lists: list[GrownList] = []
     #: For a list, what the program finds in its place.
     watched: WatchedList | None = None
     #: For a list, how many items an iteration adds, and their structure.
@@ -119,16 +121,28 @@ class SharedParts(msgspec.Struct):
     is_written: bool = False
 
 
-def together(form: Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> Any:
+def together(
+    form: Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]], lists: Iterable[GrownList] = ()
+) -> Any:
+    """A value of a structure. Lists that loops have filled are those that are given, with other items, or new ones."""
     parts: list[Any] = []
+    own = iter(lists)
     for each in form.lists:
         if each is not None:
-            parts.append(each.together(leaves))
+            items = each.together(leaves)
+            held = next(own, None)
+            parts.append(GrownList(items) if held is None else held.become(items))
         else:
             leaf = next(leaves)
             parts.append(replaced.get(id(leaf), leaf))
     value = pytree.tree_unflatten(parts, form.spec)
     return torch.Size(value) if form.is_size else value
+
+
+def lists_in(value: Any, kept: Container[int] = ()) -> list[GrownList]:
+    """The lists that loops have filled within a value, but for those within containers of these identities."""
+    parts, _ = pytree.tree_flatten(value, is_leaf=lambda each: id(each) in kept and each is not value)
+    return [part for part in parts if isinstance(part, GrownList)]
 
 
 def with_differing(value: Any, form: Form) -> Any:

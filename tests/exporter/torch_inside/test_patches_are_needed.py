@@ -169,6 +169,12 @@ WITNESSES: dict[str, Witness] = {
     "dynamic_lists: torch.Tensor.unbind": Witness(
         exporting(lambda x: torch.stack(x.unbind(0), 1), X, **ROWS), "is fixed by the program"
     ),
+    "dynamic_lists: torch.SymInt.__mul__": Witness(
+        exporting(lambda x: x + torch.tensor(x.shape[0] * [1.0])[:, None], X, **ROWS), "is fixed by the program"
+    ),
+    "dynamic_lists: torch.SymInt.__rmul__": Witness(
+        exporting(lambda x: x + torch.tensor([1.0] * x.shape[0])[:, None], X, **ROWS), "is fixed by the program"
+    ),
     "dynamic_lists: torch.nn.utils.rnn.pad_sequence": Witness(
         exporting(lambda x: torch.nn.utils.rnn.pad_sequence([x[x[:, 0] > 0], x[x[:, 0] < 0]]), X), "from values"
     ),

@@ -146,3 +146,75 @@ def test_other_writes_are_right(program: Callable[..., Any]) -> None:
     made = _exported(on_a_copy)
     for rows in (1, 2, 4, 7, 9):
         assert_agrees(made, on_a_copy, torch.randn(rows, 3))
+
+
+def _under_two_names(x: Tensor) -> Tensor:
+    rows = list(x.unbind(0))
+    other = rows
+    for place in range(x.shape[0]):
+        rows.append(x[place] + other[-1])
+    return torch.stack(other)
+
+
+def _in_a_dict(x: Tensor) -> Tensor:
+    rows = list(x.unbind(0))
+    held: dict[str, Any] = {"rows": rows, "all": (rows, x)}
+    total = x[0] * 0
+    for row in x:
+        total = total + row
+        rows[0] = rows[0] + total
+    rows.append(total)
+    return torch.stack(held["rows"] + held["all"][0])
+
+
+class _InAnAttribute(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        self.rows = list(x.unbind(0))
+        rows = self.rows
+        for row in x:
+            rows.append(row * 2)
+        return torch.stack(self.rows)
+
+
+def _in_a_branch(x: Tensor) -> Tensor:
+    rows = list(x.unbind(0))
+    other = rows
+    if x.shape[0] > 3:
+        rows.append(x[0])
+    return torch.stack(other)
+
+
+def _another_list(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows = list(x.unbind(0))
+    other = rows
+    for row in x:
+        rows = [*rows, row]
+    return torch.stack(other), torch.stack(rows)
+
+
+def _none_at_first(x: Tensor) -> Tensor:
+    rows: list[Any] = [None] * x.shape[0]
+    held = {"rows": rows}
+    for place in range(x.shape[0]):
+        rows[place] = x[place] * place
+    return torch.stack(held["rows"])
+
+
+@pytest.mark.parametrize(
+    "program", [_under_two_names, _in_a_dict, _InAnAttribute(), _in_a_branch, _another_list, _none_at_first]
+)
+def test_a_list_that_has_several_names_is_one(program: Callable[..., Any]) -> None:
+    made = _exported(program)
+    for rows in (1, 2, 3, 4, 7):
+        assert_agrees(made, program, torch.randn(rows, 3))
+
+
+def test_a_list_of_none_takes_tensors_of_one_size() -> None:
+    def program(x: Tensor) -> Tensor:
+        parts: list[Any] = [None] * x.shape[0]
+        for place in range(x.shape[0]):
+            parts[place] = x[: place + 1]
+        return torch.cat(parts)
+
+    with pytest.raises(onnx_parity.CaptureError, match="into a list of None"):
+        _exported(program)
