@@ -17,7 +17,7 @@ _FROM_NOTHING = {"rows": (0, 1, 5)}
 
 of_products = op(
     lambda x, y: (
-        torch.cross(x, y, dim=-2), torch.cross(x.T, y.T, dim=1), torch.linalg.vecdot(x, y, dim=-2),
+        torch.cross(x[:, :3], y[:, :3], dim=-1), torch.cross(x, y, dim=-2), torch.linalg.vecdot(x, y, dim=-2),
         torch.linalg.norm(x, 1.5, dim=-2), torch.cumulative_trapezoid(x, dx=2.5), torch.cdist(x, y * 2),
         torch.baddbmm(torch.ones(3, 3), x[None], y.T[None], beta=0.5),
     ), floats(3, 4), floats(3, 4),
@@ -46,7 +46,7 @@ of_statistics = op(
     ), floats(4, 3), dtypes=[torch.float32],
 )  # fmt: skip
 of_no_rows = op(
-    lambda x: (torch.diff(x, dim=1), torch.std_mean(x, dim=1), torch.trapz(x, dim=0)),
+    lambda x: (torch.diff(x, dim=1), torch.std_mean(x, dim=0), torch.trapz(x, dim=0)),
     floats(3, 4),
     dynamic=_ROWS,
     sizes=_FROM_NOTHING,
@@ -91,6 +91,13 @@ of_pools = op(
         F.max_unpool2d(*F.max_pool2d(x, 3, stride=2, padding=1, return_indices=True), 3, stride=2, padding=1,
                        output_size=[4, 8]),
     ), floats(1, 2, 4, 8), dtypes=[torch.float32], without_nan="MaxPool is not defined for NaN",
+)  # fmt: skip
+of_unpools = op(
+    lambda x: (
+        F.max_unpool1d(*F.max_pool1d(x[:, 0], 3, padding=1, return_indices=True), 3, padding=1),
+        F.max_unpool2d(*F.max_pool2d(x, 3, padding=1, return_indices=True), 3, padding=1),
+        F.max_unpool3d(*F.max_pool3d(x[None], 3, padding=1, return_indices=True), 3, padding=1),
+    ), floats(4, 4, 7), dtypes=[torch.float32], without_nan="MaxPool is not defined for NaN",
 )  # fmt: skip
 of_losses = op(
     lambda x, y: (
