@@ -27,7 +27,7 @@ def branches(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 
 def counts(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    return x * len([0] * int(n))
+    return x * len("0" * int(n))
 
 
 def through_numpy(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

@@ -354,7 +354,7 @@ def test_decisions_that_few_other_values_change_are_assumptions(
 
 
 def scales_by_a_number(x: torch.Tensor) -> torch.Tensor:
-    return x * len([0] * int(x[0, 0].item()))
+    return x * len("0" * int(x[0, 0].item()))
 
 
 def test_values_that_a_program_decides_by() -> None:
