@@ -30,12 +30,20 @@ of_factors = op(
         torch.linalg.qr(x, mode="r")[1].abs(), torch.svd(x, compute_uv=False)[1],
     ), _SYMMETRIC, dtypes=[torch.float32],
 )  # fmt: skip
+
+
+def _unpacked(x: Tensor) -> tuple[Tensor, ...]:
+    factors, pivots = torch.linalg.lu_factor(x)
+    _, lower, upper = torch.lu_unpack(factors, pivots, unpack_pivots=False)
+    return lower, upper, torch.lu_unpack(factors, pivots, unpack_data=False)[0]
+
+
 of_unpacked_factors = op(
-    lambda x: (
-        torch.lu_unpack(*torch.linalg.lu_factor(x), unpack_pivots=False)[1:],
-        torch.lu_unpack(*torch.linalg.lu_factor(x), unpack_data=False)[0],
-    ), _SQUARE, dtypes=[torch.float32], without_nan="the order in which LAPACK computes decides what NaN reaches",
-)  # fmt: skip
+    _unpacked,
+    _SQUARE,
+    dtypes=[torch.float32],
+    without_nan="the order in which LAPACK computes decides what NaN reaches",
+)
 
 # --- reductions and differences ---------------------------------------------------------------------------------------
 
@@ -83,25 +91,28 @@ of_causal_attention = op(
         need_weights=False, is_causal=True, attn_mask=torch.ones(5, 5, dtype=torch.bool).triu(1),
     ), floats(5, 2, 4), floats(12, 4), dtypes=[torch.float32],
 )  # fmt: skip
-of_pools = op(
-    lambda x: (
-        F.lp_pool1d(x[0].abs(), 2.0, 3, stride=2, ceil_mode=True),
-        F.max_unpool1d(*F.max_pool1d(x[0], 3, stride=2, padding=1, return_indices=True), 3, stride=2, padding=1,
-                       output_size=[8]),
-        F.max_unpool2d(*F.max_pool2d(x, 3, stride=2, padding=1, return_indices=True), 3, stride=2, padding=1,
-                       output_size=[4, 8]),
-    ), floats(1, 2, 4, 8), dtypes=[torch.float32], without_nan="MaxPool is not defined for NaN",
-)  # fmt: skip
-of_unpools = op(
-    lambda x: (
-        F.max_unpool1d(*F.max_pool1d(x[:, 0], 3, padding=1, return_indices=True), 3, padding=1),
-        F.max_unpool2d(*F.max_pool2d(x, 3, padding=1, return_indices=True), 3, padding=1),
-        F.max_unpool3d(*F.max_pool3d(x[None], 3, padding=1, return_indices=True), 3, padding=1),
-    ), floats(4, 4, 7), dtypes=[torch.float32], without_nan="MaxPool is not defined for NaN",
-)  # fmt: skip
+
+
+def _unpooled(x: Tensor) -> tuple[Tensor, ...]:
+    line, plane = x[0, 0][None], x[0]
+    maxima = F.max_pool1d(line, 3, stride=2, padding=1, return_indices=True)
+    of_planes = F.max_pool2d(plane, 3, stride=2, padding=1, return_indices=True)
+    return (
+        F.max_unpool1d(*maxima, [3], [2], [1], [8]),
+        F.max_unpool2d(*of_planes, [3, 3], [2, 2], [1, 1], [4, 7]),
+        F.max_unpool1d(*F.max_pool1d(line, 3, padding=1, return_indices=True), [3], padding=[1]),
+        F.max_unpool2d(*F.max_pool2d(plane, 3, padding=1, return_indices=True), [3, 3], padding=[1, 1]),
+        F.max_unpool3d(*F.max_pool3d(x, 3, padding=1, return_indices=True), [3, 3, 3], padding=[1, 1, 1]),
+    )
+
+
+of_unpools = op(_unpooled, floats(1, 4, 4, 7), dtypes=[torch.float32], without_nan="MaxPool is not defined for NaN")
+of_norms_of_pools = op(
+    lambda x: F.lp_pool1d(x.abs(), 2.0, 3, stride=2, ceil_mode=True), floats(2, 4, 8), dtypes=[torch.float32]
+)
 of_losses = op(
     lambda x, y: (
-        F.l1_loss(x, y, weight=y.abs()), F.elu(x, 0.7), torch.celu(x, 0.6),
+        F.elu(x, 0.7), torch.celu(x, 0.6), F.smooth_l1_loss(x, y, beta=0.3),
         torch.ops.aten.elu(x, 0.7, 1.5, 0.25),
     ), floats(3, 4), floats(3, 4), dtypes=[torch.float32],
 )  # fmt: skip
