@@ -113,12 +113,15 @@ def watch_copies(recorder: Recorder, made: torch.Tensor, sources: Iterable[torch
         inside = inside_of_gradients(tensor)
         return TensorThen.of(inside, recorder.value_of(unwrapped(inside)))
 
-    others: list[TensorThen] = []
+    copy = then(made)
+    others: dict[Value, TensorThen] = {}
     for source in map(then, sources):
-        others.append(source)
+        others[source.value] = source
         for pair in recorder.may_be_one:
-            others += [other for one, other in (pair.tensors, pair.tensors[::-1]) if one.value is source.value]
-    recorder.may_be_one += [MayBeOne((then(made), then(each.tensor)), recorder.origins.find()) for each in others]
+            for one, other in (pair.tensors, pair.tensors[::-1]):
+                if one.value is source.value and other.value is not copy.value:
+                    others.setdefault(other.value, other)
+    recorder.may_be_one += [MayBeOne((copy, then(each.tensor)), recorder.origins.find()) for each in others.values()]
 
 
 class UnclearLayouts:

@@ -55,6 +55,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     known: list[dict[Any, Any]]
     answers: dict[Any, Any]
     reads: int
+    may_be_one: int
 
 
 _CPU = torch.device("cpu")
@@ -438,7 +439,8 @@ class Recorder(Uncompiled, TorchDispatchMode):
     def checkpoint(self) -> Checkpoint:
         """The state that `restore` returns to when a block is recorded again."""
         answers = self.fakes.symbols.answers if self.fakes.symbols is not None else {}
-        return Checkpoint([dict(known) for known in self._known()], dict(answers), len(self.reader.reads))
+        known = [dict(known) for known in self._known()]
+        return Checkpoint(known, dict(answers), len(self.reader.reads), len(self.may_be_one))
 
     def _known(self) -> tuple[dict[Any, Any], ...]:
         return self.size_sources, self.reader.scalars, self._numbers
@@ -451,6 +453,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         if self.fakes.symbols is not None:
             self.fakes.symbols.answers = checkpoint.answers
         del self.reader.reads[checkpoint.reads :]
+        del self.may_be_one[checkpoint.may_be_one :]
 
     def _note_sizes(self, value: Value) -> None:
         """Note where symbolic sizes can be read. A data-dependent size is read from the first value that has it."""
