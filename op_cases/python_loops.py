@@ -212,8 +212,8 @@ def _in_places(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     numbers = [0] * count
     for place in range(count - 1, -1, -1):
         state = state * 0.5 + x[place]
-        rows[place], pairs[place], numbers[place] = state, (x[place], place), place * place
-    return torch.stack(rows, 1), torch.stack([row * place for row, place in pairs]), torch.tensor(numbers)
+        rows[place], pairs[place], numbers[place] = state, x[place] * place, place * place
+    return torch.stack(rows, 1), torch.stack(pairs), torch.tensor(numbers)
 
 
 in_chunks = op(_in_chunks, floats(6, 3), dynamic=ROWS, sizes={"rows": (1, 4, 7)})

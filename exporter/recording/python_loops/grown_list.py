@@ -9,6 +9,7 @@ import torch
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import is_number
 from onnx_parity.exporter.recording.python_loops.columns import (
     as_list,
@@ -25,6 +26,7 @@ from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking, number_unpacked
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["GrownList", "Stacked", "Unfilled", "parts_of", "pieces_of", "repeated"]
 
@@ -33,6 +35,10 @@ asks_for_its_caller(__file__)
 _REMEDY = (
     "the program has a list of as many items as a dynamic size says, and {use}: of such a list it can take "
     "torch.stack, torch.cat, sum, len, one item, a slice, and a loop over it"
+)
+_OF_NONE = (
+    "the program {what} a list of None that has as many items as a dynamic size says: it can put tensors of one size "
+    "into its places, and join all of them with torch.stack or torch.cat. Otherwise append to an empty list"
 )
 #: What joins tensors, and whether along a new axis.
 _JOINING: dict[Any, bool] = {torch.stack: True, torch.cat: False, torch.concat: False, torch.concatenate: False}
@@ -44,6 +50,9 @@ class Stacked(Items):
     It stands in a list of Python for the items whose number is not known. torch asks it what a function that is given
     such a list does.
     """
+
+    #: Whether some of the items may still be None in the program, which the model does not know.
+    may_have_none = False
 
     def __init__(
         self,
@@ -73,7 +82,14 @@ class Stacked(Items):
             return self._known_length
         return length_of_column(next((each for each in self.stacks if not is_list(each)), self.stacks[0]))
 
+    def with_none(self, may_have_none: bool) -> Stacked:
+        """The same items, of which some may be None."""
+        self.may_have_none = may_have_none
+        return self
+
     def item(self, place: Any) -> Any:
+        if self.may_have_none:
+            raise refused_here(_OF_NONE.format(what="takes an item of"))
         parts = [item_of_column(stack, place) for stack in self.stacks]
         leaves = [part.item() if number else part for part, number in zip(parts, self.of_numbers, strict=True)]
         return pytree.tree_unflatten(leaves, self.spec)
@@ -87,13 +103,14 @@ class Stacked(Items):
         return iter(self)
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Stacked:
-        return Stacked(self.spec, [changed_column(stack, change) for stack in self.stacks], self.of_numbers)
+        columns = [changed_column(stack, change) for stack in self.stacks]
+        return Stacked(self.spec, columns, self.of_numbers).with_none(self.may_have_none)
 
     def joined(self, other: Stacked) -> Stacked:
         if self.spec != other.spec:
             raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
         stacks = [extended_column(*pair) for pair in zip(self.stacks, other.stacks, strict=True)]
-        return Stacked(self.spec, stacks, self.of_numbers)
+        return Stacked(self.spec, stacks, self.of_numbers).with_none(self.may_have_none or other.may_have_none)
 
     def together(self, axis: int, *, new_axis: bool) -> torch.Tensor:
         """All items in one tensor, along an axis that they have or a new one."""
@@ -137,15 +154,12 @@ class Unfilled(Stacked):
         sizes: list[Any] = [size for stack in like.stacks for size in stack.shape[1:]]
         are_known = all(isinstance(size, int) or size.node.shape_env.is_in_example(size) for size in sizes)
         if any(map(is_list, like.stacks)) or not are_known:
-            raise refused_here(
-                "the program puts tensors whose sizes differ, or depend on values, into a list of None that has as "
-                "many items as a dynamic size says: append them to an empty list"
-            )
+            raise refused_here(_OF_NONE.format(what="puts tensors whose sizes differ, or depend on values, into"))
         stacks = [
             torch.zeros([self.length, *stack.shape[1:]], dtype=stack.dtype, device=stack.device)
             for stack in like.stacks
         ]
-        return Stacked(like.spec, stacks, like.of_numbers)
+        return Stacked(like.spec, stacks, like.of_numbers).with_none(True)
 
     def item(self, place: Any) -> Any:
         return None
@@ -249,7 +263,7 @@ class GrownList(Whole, list[Any]):
         if len(differ) != len(stacked.stacks):
             return self
         columns = [as_list(each) if is_one else each for each, is_one in zip(stacked.stacks, differ, strict=True)]
-        return GrownList(Stacked(stacked.spec, columns, stacked.of_numbers))
+        return GrownList(Stacked(stacked.spec, columns, stacked.of_numbers).with_none(stacked.may_have_none))
 
     def as_tensor(
         self, dtype: torch.dtype | None = None, device: Any = None, requires_grad: bool = False
@@ -274,8 +288,10 @@ class GrownList(Whole, list[Any]):
             leaves, spec = pytree.tree_flatten(item)
             stacked = stacked.filled(alone(item, Stacked(spec, [], [*map(is_number, leaves)])))
         others = alone(item, stacked).stacks
+        if [*map(is_number, pytree.tree_leaves(item))] != stacked.of_numbers:
+            raise refused_here(_REMEDY.format(use="puts a tensor in the place of a number, or a number in that of one"))
         columns = [replaced_in_column(*pair, place) for pair in zip(stacked.stacks, others, strict=True)]
-        self.become(Stacked(stacked.spec, columns, stacked.of_numbers))
+        self.become(Stacked(stacked.spec, columns, stacked.of_numbers).with_none(stacked.may_have_none))
 
     @classmethod
     def of(cls, items: Sequence[Any], like: Stacked) -> GrownList:
@@ -360,7 +376,10 @@ def _stacked(items: Any, like: Stacked) -> Stacked:
 
 
 def alone(item: Any, like: Stacked) -> Stacked:
+    """One item, as a list of the same structure."""
     leaves, spec = pytree.tree_flatten(item)
     if spec != like.spec:
         raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
-    return Stacked(spec, [torch.as_tensor(leaf).unsqueeze(0) for leaf in leaves], like.of_numbers)
+    # A number of Python's has 64 bits.
+    blocks = Blocks(recorder_here())
+    return Stacked(spec, [blocks.as_tensor(leaf).unsqueeze(0) for leaf in leaves], like.of_numbers)

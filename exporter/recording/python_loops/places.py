@@ -44,17 +44,19 @@ class FormOfItems(NamedTuple):
     differ: tuple[bool, ...]
     #: How many there are, if they are None.
     length: Expression | None = None
+    may_have_none: bool = False
 
     @classmethod
     def of(cls, items: Stacked) -> FormOfItems:
         length = expression_of_size(items.length) if isinstance(items, Unfilled) else None
-        return cls(items.spec, tuple(items.of_numbers), tuple(map(is_list, items.stacks)), length)
+        return cls(items.spec, tuple(items.of_numbers), tuple(map(is_list, items.stacks)), length, items.may_have_none)
 
     def together(self, leaves: Iterator[Leaf]) -> Stacked:
         symbols = recorder_here().fakes.symbols
         if self.length is not None and symbols is not None:
             return Unfilled(symbols.size_of(self.length))
-        return Stacked(self.spec, [next(leaves) for _ in self.of_numbers], self.of_numbers)
+        items = Stacked(self.spec, [next(leaves) for _ in self.of_numbers], self.of_numbers)
+        return items.with_none(self.may_have_none)
 
 
 class Form(NamedTuple):

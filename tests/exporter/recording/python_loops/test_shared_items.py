@@ -209,6 +209,48 @@ def test_a_list_that_has_several_names_is_one(program: Callable[..., Any]) -> No
         assert_agrees(made, program, torch.randn(rows, 3))
 
 
+def _memo(x: Tensor) -> Tensor:
+    memo: list[Any] = [None] * x.shape[0]
+    for place in range(x.shape[0]):
+        if memo[place // 2] is None:
+            memo[place // 2] = x[place]
+    return torch.stack(memo[:1])
+
+
+def _filled_in_part(x: Tensor) -> Tensor:
+    rows: list[Any] = [None] * x.shape[0]
+    for place in range(0, x.shape[0], 2):
+        rows[place] = x[place]
+    return torch.stack([row for row in rows if row is not None])
+
+
+def _asked_for_one(x: Tensor) -> Tensor:
+    rows: list[Any] = [None] * x.shape[0]
+    rows[0] = x[0]
+    return x if rows[-1] is None else x + 1
+
+
+@pytest.mark.parametrize("program", [_memo, _filled_in_part, _asked_for_one])
+def test_what_may_still_be_none_is_not_taken(program: Callable[..., Any]) -> None:
+    with pytest.raises(onnx_parity.CaptureError, match="takes an item of a list of None"):
+        _exported(program)
+
+
+def test_numbers_in_lists_keep_their_precision() -> None:
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        numbers = [0.1] * x.shape[0]
+        for place in range(1, x.shape[0]):
+            numbers[place] = numbers[place] + 0.2
+        return x.double() * numbers[-1], torch.tensor(numbers)
+
+    made = _exported(program)
+    for rows in (1, 2, 5):
+        x = torch.randn(rows, 3)
+        (scaled, numbers), (expected, of_program) = made(x), program(x)
+        torch.testing.assert_close(scaled, expected, rtol=1e-15, atol=0.0)
+        torch.testing.assert_close(numbers, of_program)
+
+
 def test_a_list_of_none_takes_tensors_of_one_size() -> None:
     def program(x: Tensor) -> Tensor:
         parts: list[Any] = [None] * x.shape[0]
