@@ -78,9 +78,14 @@ class Stacked(Items):
 
     @property
     def length(self) -> Any:  # type: ignore[override]
+        known = self._length_if_known()
+        return length_of_column(self.stacks[0]) if known is None else known
+
+    def _length_if_known(self) -> Any:
+        """The number of items, unless it has to be read from a list of the model."""
         if self._known_length is not None:
             return self._known_length
-        return length_of_column(next((each for each in self.stacks if not is_list(each)), self.stacks[0]))
+        return next((each.shape[0] for each in self.stacks if not is_list(each)), None)
 
     def with_none(self, may_have_none: bool) -> Stacked:
         """The same items, of which some may be None."""
@@ -110,7 +115,9 @@ class Stacked(Items):
         if self.spec != other.spec:
             raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
         stacks = [extended_column(*pair) for pair in zip(self.stacks, other.stacks, strict=True)]
-        return Stacked(self.spec, stacks, self.of_numbers).with_none(self.may_have_none or other.may_have_none)
+        one, another = self._length_if_known(), other._length_if_known()
+        length = None if one is None or another is None else one + another
+        return Stacked(self.spec, stacks, self.of_numbers, length).with_none(self.may_have_none or other.may_have_none)
 
     def together(self, axis: int, *, new_axis: bool) -> torch.Tensor:
         """All items in one tensor, along an axis that they have or a new one."""
