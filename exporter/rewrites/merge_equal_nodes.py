@@ -56,7 +56,13 @@ def _key(node: ir.Node) -> Hashable:
     if any(attribute.type == ir.AttributeType.TENSOR and attribute.value.nbytes > _SHORT for attribute in attributes):
         return None
     given = tuple((each.name, _hashable(each.value)) for each in attributes)
-    return operator, tuple(map(id, node.inputs)), given, tuple(output.name == "" for output in node.outputs)
+    outputs = tuple((output.name == "", _items(output)) for output in node.outputs)
+    return operator, tuple(map(id, node.inputs)), given, outputs
+
+
+def _items(output: ir.Value) -> Hashable:
+    """What a list holds, because two empty lists are the same only if they are of the same tensors"""
+    return str(output.shape) if isinstance(output.type, ir.SequenceType) else None
 
 
 def _hashable(value: object) -> Hashable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from onnx_parity.exporter.rewrites.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from tests.exporter.rewrites.models import parsed, printed
@@ -43,6 +45,16 @@ def test_nodes_that_differ_or_give_other_values_each_time_stay() -> None:
         "(float[2] x) => (float[2] y) { a = mine.Count (x) b = mine.Count (x) y = Sub (a, b) }",
     ):
         assert merged(text, 17) == printed(parsed(text, 17))
+
+
+def test_empty_lists_of_other_tensors_stay() -> None:
+    for axis, count in (("n", 2), ("m", 1)):
+        model = parsed("() => (int64 y) { a = SequenceEmpty () b = SequenceEmpty () y = SequenceLength (a) }", 13)
+        first, second = (node.outputs[0] for node in model.graph if node.op_type == "SequenceEmpty")
+        first.type = second.type = ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))
+        first.shape, second.shape = ir.Shape(["m"]), ir.Shape([axis])
+        merge_equal_nodes(model)
+        assert sum(node.op_type == "SequenceEmpty" for node in model.graph) == count
 
 
 def test_what_nothing_reads_is_removed_in_branches_too() -> None:
