@@ -31,7 +31,7 @@ BUDGETS = {
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1735,
-    "exporter/rewrites": 4410,
+    "exporter/rewrites": 4430,
     "exporter/runtime": 815,
     "exporter/script": 3000,
     "exporter/sizes": 2360,
