@@ -44,14 +44,21 @@ _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 #: In graphs with at most this many nodes, the tolerance of an element follows from its own sensitivity to the inputs.
 #: In larger ones thousands of roundings add up, and the tolerance follows from torch's largest error over the output.
 _SMALL = 20
-#: Operators of ONNX that add up products. A sum that begins at 0, and one that begins at the first product, which may
-#: be -0, differ in the sign of a zero.
-_SUMS_OF_PRODUCTS = frozenset(
+#: Operators of ONNX whose results may be zeros of either sign. A sum that begins at 0, and one that begins at the first
+#: term, which may be -0, differ in the sign of a zero.
+_SUMS = frozenset(
     {
-        "Attention", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Det", "Einsum", "GRU", "Gemm", "LSTM",
-        "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "ReduceSum", "ReduceSumSquare",
+        "Attention", "AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "CumSum", "DFT", "DeformConv",
+        "Det", "Einsum", "GRU", "Gemm", "GlobalAveragePool", "GridSample", "LSTM", "MatMul", "MatMulInteger", "Mean",
+        "QLinearConv", "QLinearMatMul", "RNN", "ReduceMean", "ReduceSum", "ReduceSumSquare", "Resize", "STFT", "Sum",
+        "Upsample",
     }
 )  # fmt: skip
+#: 0.0 and -0.0 are equal, and either may be the larger one. onnxruntime's Where makes 0.0 of -0.0.
+_CHOICES = frozenset({"Clip", "GlobalMaxPool", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin", "Relu", "Where"})
+#: They are defined by a formula that is 0.0 for -0.0, or, for a value that is its own mean, a zero of either sign.
+_FORMULAS = frozenset({"Celu", "GroupNormalization", "InstanceNormalization", "LayerNormalization", "Selu", "Sign"})
+_WITHOUT_SIGNS = _SUMS | _CHOICES | _FORMULAS
 _FLOATS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 
 _Program = Callable[..., Any]
@@ -249,8 +256,8 @@ def _rounded_by(graph: Graph) -> float:
 
 
 def _has_signed_zeros(graph: Graph | None, operators: Collection[str]) -> bool:
-    """Whether torch defines the signs of zeros in the results.
+    """Whether torch defines the signs of zeros in the results, and ONNX those in the model's.
 
     A product of complex numbers also has the terms that are 0, which decide over the sign of a zero.
     """
-    return not (graph is not None and graph.has_complex) and _SUMS_OF_PRODUCTS.isdisjoint(operators)
+    return not (graph is not None and graph.has_complex) and _WITHOUT_SIGNS.isdisjoint(operators)

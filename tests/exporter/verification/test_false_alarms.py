@@ -71,6 +71,28 @@ def test_the_sign_of_zero_in_sums(seed: int) -> None:
     onnx_parity.export(torch.cholesky_inverse, (torch.diag(torch.rand(4) + 0.5),), verify=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "f",
+    [
+        F.softshrink, F.elu, F.selu, F.celu, F.leaky_relu, torch.log1p, torch.atan, torch.trunc, torch.tril, F.relu6,
+        lambda x: x.mean(1), lambda x: x.cumsum(1), lambda x: F.layer_norm(x * 0, (4,)),
+    ],
+)  # fmt: skip
+def test_the_sign_of_zero_where_onnx_has_none(f: Any, dtype: torch.dtype) -> None:
+    x = torch.tensor([[-0.0, -0.0, -0.0, -0.0], [-0.3, 0.3, 0.0, -2.0]], dtype=dtype)
+    for opset in (11, 18):
+        onnx_parity.export(f, (x,), opset_version=opset, verify=True)
+
+
+def test_the_sign_of_zero_where_it_is_defined() -> None:
+    program = onnx_parity.export(lambda x: -x, (torch.zeros(3),))
+    (negated,) = program.model.graph
+    negated.op_type = "Identity"
+    with pytest.raises(onnx_parity.VerificationError, match="the sign of zero differs"):
+        program.verify()
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("last", [False, True])
 def test_offsets_end_where_the_indices_do(mode: str, last: bool) -> None:
