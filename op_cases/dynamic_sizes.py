@@ -34,6 +34,12 @@ reshape_divided = op(
     dynamic=ALL_AXES,
     sizes={"a": (1, 5), "b": (2, 8), "c": (1, 7)},
 )
+#: Before opset 14, a 0 in the shape of a Reshape copies a size of the input, and nothing is inferred beside it.
+merged_beside_empty_axes = op(
+    lambda x: (x.flatten(2), x.transpose(0, 2).reshape(x.shape[2], -1, 2), x.unflatten(2, (-1, 1)).flatten(0, 1)),
+    floats(2, 3, 4, 2),
+    dynamic={"x": {0: "a", 2: "b"}},
+)
 statements = op(
     lambda x: (
         x * (x.shape[0] != 2),

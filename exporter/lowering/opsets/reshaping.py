@@ -19,6 +19,13 @@ __all__ = ["ReshapeForms"]
 _MOST_FILLED = 1024
 
 
+def _empties(size: Size, other: Size) -> bool:
+    """Whether another dynamic size is 0 where a dynamic one is: a factor of one is a factor of the other."""
+    if isinstance(size, int) or isinstance(other, int):
+        return False
+    return set(size.node.expr.factors()[1]).issubset(other.node.expr.factors()[1])
+
+
 class ReshapeForms(Base):
     """Sizes, reshape, expand and full, for static and dynamic sizes."""
 
@@ -36,7 +43,7 @@ class ReshapeForms(Base):
         if any(isinstance(size, int) and size == 0 for size in sizes):
             if self.opset >= 14:
                 return self.op("Reshape", x, self.ints(sizes), allowzero_i=1)
-            return self._reshape_empty(x, sizes)
+            return self.full(sizes, 0, x.dtype)
         dynamic = [axis for axis, size in enumerate(sizes) if not isinstance(size, int)]
         shape = x.shape or ()
         kept = [
@@ -47,16 +54,17 @@ class ReshapeForms(Base):
         is_inferred = len(others) == 1 and not any(may_be_empty(sizes[axis]) for axis in dynamic if axis not in others)
         if len(others) > is_inferred and self.opset >= 14:
             return self.op("Reshape", x, self.ints(sizes), allowzero_i=1)
-        is_inferred = len(others) == 1
         given = [
             0 if axis in dynamic and axis not in others else -1 if is_inferred and axis in others else size
             for axis, size in enumerate(sizes)
         ]
-        return self.op("Reshape", x, self.ints(given))
-
-    def _reshape_empty(self, x: Value, sizes: Sequence[Size]) -> Value:
-        """A new empty tensor. Before opset 14, which has allowzero, a 0 in the shape copies the size of the input."""
-        return self.full(sizes, 0, x.dtype)
+        if not any(axis in others and may_be_empty(size) for axis, size in enumerate(given)):
+            return self.op("Reshape", x, self.ints(given))
+        # Before opset 14, an empty axis is copied, or inferred. onnxruntime would infer what is computed in a Concat.
+        exact, zero = self.ints(given), self.const(0, torch.int64)
+        is_copied = [axis < len(shape) and _empties(size, shape[axis]) for axis, size in enumerate(sizes)]
+        instead = self.ints([0 if copied else -1 for copied in is_copied])
+        return self.op("Reshape", x, self.where(self.equal(exact, zero), instead, exact))
 
     def expand(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Broadcast `x`, whose rank may be lower, to `sizes`."""

@@ -51,6 +51,21 @@ def test_products_over_one_element_may_have_zeros_of_either_sign() -> None:
     )
 
 
+@pytest.mark.parametrize("opset", [9, 11, 13, 18, 23])
+def test_reshapes_of_empty_axes_at_any_opset(opset: int) -> None:
+    """Before opset 14, a 0 in the shape of a Reshape copies a size, and onnxruntime infers what a Concat computes."""
+    groups = torch.nn.GroupNorm(2, 4).eval()
+    for program in (lambda x: x.flatten(2), groups, lambda x: x.transpose(0, 2).flatten(1)):
+        x = torch.randn(2, 4, 3, 2)
+        axes = {"x": {0: "batch", 2: "height"}}
+        exported = onnx_parity.export(
+            program, (x,), input_names=["x"], dynamic_axes=axes, opset_version=opset, verify=True
+        )
+        for sizes in ((0, 3), (2, 0), (0, 0)):
+            nothing = torch.empty(sizes[0], 4, sizes[1], 2)
+            torch.testing.assert_close(exported(nothing), program(nothing))
+
+
 class _OfLengths(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
