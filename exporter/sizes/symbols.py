@@ -238,7 +238,10 @@ class Symbols(NumbersOfValues):
             # Sizes that are new have been made inside, and what was assumed there has to be right too.
             self.hints.update({symbol: hint for symbol, hint in inside[0].items() if symbol not in self.hints})
             self._ranges.update({symbol: known for symbol, known in inside[1].items() if symbol not in self._ranges})
-            self.answers.update({each: how for each, how in inside[2].items() if each not in self.answers})
+            for question, how in inside[2].items():
+                known = self.answers.setdefault(question, how)
+                if how.by_user and not known.by_user:
+                    self.answers[question] = how
 
     def known_here(self, question: Expression) -> bool | None:
         """The answer to a question that follows from the branches on sizes within which the program runs."""

@@ -13,6 +13,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.convolution.convolution_as_matmul import convolved, convolved_backwards
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.sizes.defined_where import defined_where
 
 
 @lowering("aten::convolution")
@@ -101,3 +102,10 @@ def spread(numbers: list[int] | int, axes: int) -> list[int]:
 @instead_of("aten::_convolution", "aten::_convolution.deprecated", why="a convolution with options of the backend")
 def convolution_of_backend(*args: Any) -> Any:
     return torch.ops.aten.convolution.default(*args[:9])
+
+
+@instead_of("aten::convolution", why="torch's kernel returns no channels where it is given none")
+def convolution_of_channels(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Any:
+    if not isinstance(input.shape[1], int):
+        defined_where(input.shape[1] != 0, "PyTorch returns no channels where it is given none")
+    return NotImplemented

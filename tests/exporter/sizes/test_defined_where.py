@@ -43,6 +43,14 @@ def test_images_without_pixels() -> None:
     assert nothing(torch.rand(0, 3, 4, 6)).shape == (0, 3, 4, 6)
 
 
+def test_images_without_channels() -> None:
+    def weighed(x: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(x, torch.ones(2, x.shape[1], 1, 1))
+
+    program = onnx_parity.export(weighed, (torch.rand(2, 3, 4, 6),), dynamic_shapes=({1: "channels"},), strict=True)
+    assert [each.condition for each in program.assumptions] == ["channels != 0"]
+
+
 @pytest.mark.parametrize("axes", [None, ({2: "length"},)])
 def test_an_example_of_such_sizes_is_refused(axes: tuple[dict[int, str], ...] | None) -> None:
     with pytest.raises(onnx_parity.CaptureError, match="elements that PyTorch does not write for these sizes"):
