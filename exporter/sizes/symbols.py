@@ -233,15 +233,13 @@ class Symbols(NumbersOfValues):
         try:
             yield
         finally:
-            inside = self.hints, self._ranges, self.answers
+            hints, ranges, asked = self.hints, self._ranges, self.answers
             self.hints, self._ranges, self._conditions, self.answers, self._certain = outside
             # Sizes that are new have been made inside, and what was assumed there has to be right too.
-            self.hints.update({symbol: hint for symbol, hint in inside[0].items() if symbol not in self.hints})
-            self._ranges.update({symbol: known for symbol, known in inside[1].items() if symbol not in self._ranges})
-            for question, how in inside[2].items():
-                known = self.answers.setdefault(question, how)
-                if how.by_user and not known.by_user:
-                    self.answers[question] = how
+            self.hints.update({symbol: hint for symbol, hint in hints.items() if symbol not in self.hints})
+            self._ranges.update({symbol: known for symbol, known in ranges.items() if symbol not in self._ranges})
+            kept = {each for each, how in self.answers.items() if how.by_user or not asked.get(each, how).by_user}
+            self.answers.update({each: how for each, how in asked.items() if each not in kept})
 
     def known_here(self, question: Expression) -> bool | None:
         """The answer to a question that follows from the branches on sizes within which the program runs."""
