@@ -62,8 +62,8 @@ FAULTS = {
     ),
     "the first output only is compared": Fault(
         "harness/running/stages.py",
-        "judge_outputs(given, trial.expected, outcome.chain)",
-        "judge_outputs(given[:1], trial.expected[:1], outcome.chain)",
+        "judge_outputs(given, expected, outcome.chain)",
+        "judge_outputs(given[:1], expected[:1], outcome.chain)",
         _STAGES,
     ),
     "an input that the runtime writes to is no fault": Fault(

@@ -163,7 +163,7 @@ def _run_model(outcome: Outcome, torchs: _Torch, runs: Sequence[tuple[Run, list[
         for run, expected in runs:
             outcome.stage = Stage.CHECK
             feeds = feeds_of(outcome.delivered, call.ordered(run), call.fed)
-            outcome.trial = Trial(run.which, (), feeds, tuple(expected))
+            outcome.trial = Trial(run.which, (), feeds, [expected])
             outcome.stage = Stage.LOAD
             exported = exported or Exported.of(outcome.delivered)
             outcome.stage = Stage.RUN
@@ -174,7 +174,7 @@ def _run_model(outcome: Outcome, torchs: _Torch, runs: Sequence[tuple[Run, list[
             if not verdict.passed and verdict.metrics is not None:
                 # Five runs in float64 take longer than all else, so they are left for what is not right without them.
                 expected = torchs.expected(run, moves=MOVES)
-                outcome.trial = Trial(run.which, (), feeds, tuple(expected))
+                outcome.trial = Trial(run.which, (), feeds, [expected])
                 compared, wanted = _comparable(call, outputs, expected)
                 verdict = judge(compared, wanted)
             if not verdict.passed:

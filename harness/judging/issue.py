@@ -120,7 +120,7 @@ def _small_script(outcome: Outcome, title: str, nbytes: int) -> str:
     model = outcome.delivered.proto
     if nbytes > _MOST_BYTES:
         return ""
-    text = script_of_model(title, model, trial.feeds, [each.value for each in trial.expected], runtime=name)
+    text = script_of_model(title, model, trial.feeds, trial.values, runtime=name)
     return text if len(text) <= _MOST_TEXT else ""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import torch
@@ -20,14 +22,41 @@ from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.record import Kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trial:
     """One input set: the inputs, and the outputs that are expected for them."""
 
     which: InputSet
     inputs: tuple[Given, ...]
     feeds: Mapping[str, Fed]
-    expected: tuple[Expected, ...]
+    #: The expected outputs, with tolerances that need few runs of the program, and then with larger ones, which need
+    #: more. What is right by one of them is right by the last, and most outputs are right by the first.
+    steps: Iterable[Sequence[Expected]]
+
+    @cached_property
+    def values(self) -> Sequence[Array]:
+        """What torch returns."""
+        return [each.value for each in next(iter(self.steps))]
+
+    @cached_property
+    def expected(self) -> Sequence[Expected]:
+        """The expected outputs with the largest tolerances."""
+        *_, last = self.steps
+        return last
+
+
+class _Steps(Iterable[Sequence[Expected]]):
+    """The steps of a measurement, each of which is taken when it is needed, and once."""
+
+    def __init__(self, measured: Measurement[tuple[Given, ...]]) -> None:
+        self._measured = measured
+        self._taken: list[Sequence[Expected]] = []
+
+    def __iter__(self) -> Iterator[Sequence[Expected]]:
+        yield from self._taken
+        for step in islice(self._measured.steps(), len(self._taken), None):
+            self._taken.append(step)
+            yield step
 
 
 def copy_feeds(feeds: Mapping[str, Fed]) -> dict[str, list[Array]]:
@@ -131,7 +160,7 @@ class Judged:
         declaration = program.declaration
         inputs = program.inputs(which)
         seeds = [stable_seed(program.seed, program.case.label, "moved", str(turn)) for turn in range(MOVES)]
-        expected = Measurement(
+        measured = Measurement(
             [to_array(output) for output in program.run(inputs)],
             inputs,
             self._twin,
@@ -141,13 +170,13 @@ class Judged:
             again=lambda near: [to_array(output) for output in program.run(near)],
             declared=declaration.tolerance.get(program.dtype),
             signed_zeros=declaration.signed_zeros,
-        ).expected()
+        )
         feeds = {name: to_fed(given) for name, given in zip(program.input_names, inputs, strict=True)}
-        return Trial(which, inputs, feeds, tuple(expected))
+        return Trial(which, inputs, feeds, _Steps(measured))
 
 
 def _same_bits(trial: Trial, again: Sequence[np.ndarray]) -> bool:
-    pairs = zip((expected.value for expected in trial.expected), again, strict=True)
+    pairs = zip(trial.values, again, strict=True)
     return all((first.shape, first.tobytes()) == (second.shape, second.tobytes()) for first, second in pairs)
 
 
@@ -165,8 +194,7 @@ def _refuse_nondeterministic(program: Program, trial: Trial) -> tuple[str, ...]:
         again = [to_array(output) for output in program.run(trial.inputs)]
     if program.device is not Device.CPU and judge(again, trial.expected).passed:
         return calls
-    for number, (expected, second) in enumerate(zip(trial.expected, again, strict=True)):
-        first = expected.value
+    for number, (first, second) in enumerate(zip(trial.values, again, strict=True)):
         if (first.shape, first.tobytes()) != (second.shape, second.tobytes()):
             raise NondeterministicError(
                 f"output {number} is another one when torch runs the program again on the same inputs. "

@@ -92,9 +92,8 @@ def cells_of(
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
             breadth = _breadth(number, principal)
-            turn = number + _DTYPES.index(dtype) + shapes.index(form)
-            if breadth is Breadth.EVERY:
-                turn = zlib.crc32(name.encode())  # Its place would change with the declarations before it.
+            # Declarations begin where their names say: their places would change with the declarations before them.
+            turn = zlib.crc32(name.encode()) + number + _DTYPES.index(dtype) + shapes.index(form)
             opsets: tuple[int, ...] = ()
             if dtype in own_dtypes:
                 opsets = declaration.opsets(selection, breadth, turn)

@@ -108,7 +108,7 @@ class ProbedProgram:
         if expected is None:
             return None
         feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
-        return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, tuple(expected))
+        return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, [expected])
 
     def expected(self, inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
         """What is expected for these inputs; None if it means nothing: the results jump where the inputs move a little,

@@ -121,7 +121,7 @@ def deliver(subject: ProbedProgram, point: Point) -> Delivered | Failure:
         return Failure(point.exporter, Fault.ERROR, error_line(error))
     try:
         if point.exporter == PARITY:
-            check(delivered, point.opset, shapes_of(example.feeds, subject.program.dynamic_axes), len(example.expected))
+            check(delivered, point.opset, shapes_of(example.feeds, subject.program.dynamic_axes), len(example.values))
         else:
             onnx.checker.check_model(delivered.proto, full_check=True)
     except Exception as error:  # noqa: BLE001  The checker raises errors without a common base class.
@@ -205,7 +205,7 @@ def is_small(verdict: Verdict, trial: Trial) -> bool:
     """Whether floats differ by less than rounding can make of them in a long program. A search looks for more."""
     if verdict.metrics is None or verdict.metrics.max_abs is None or not verdict.metrics.tolerance:
         return False
-    value = trial.expected[verdict.metrics.output].value
+    value = trial.values[verdict.metrics.output]
     finite = np.abs(value[np.isfinite(value)].astype(np.float64))
     return verdict.metrics.max_abs <= SMALL[value.dtype.itemsize] * max(float(finite.max(initial=0.0)), 1.0)
 
@@ -218,7 +218,7 @@ def is_close(verdict: Verdict) -> bool:
 def _take_inputs(trial: Trial, names: set[str]) -> Trial:
     """The trial without inputs that the model does not have: torch's exporters leave out what is not used."""
     feeds = {name: array for name, array in trial.feeds.items() if name in names}
-    return Trial(trial.which, trial.inputs, feeds, trial.expected)
+    return Trial(trial.which, trial.inputs, feeds, trial.steps)
 
 
 def _culprit(blame: Blame, point: Point, name: str) -> str:

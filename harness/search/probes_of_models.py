@@ -42,12 +42,12 @@ def shape_inference(subject: ProbedProgram, point: Point) -> Failure | None:
     except Exception as error:  # noqa: BLE001
         return Failure(culprit, Fault.ERROR, error_line(error), subject.example)
     assert subject.example is not None
-    for output, expected in zip(inferred.graph.output, subject.example.expected, strict=True):
+    for output, value in zip(inferred.graph.output, subject.example.values, strict=True):
         tensor = output.type.tensor_type
         if not tensor.HasField("shape"):
             continue
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-        shape = expected.value.shape
+        shape = value.shape
         if len(sizes) != len(shape) or any(a not in (None, b) for a, b in zip(sizes, shape, strict=True)):
             return Failure(culprit, Fault.WRONG, f"inferred {sizes}, but the shape is {list(shape)}", subject.example)
     return None

@@ -121,7 +121,7 @@ def script(subject: ProbedProgram, point: Point, failure: Failure, title: str) -
         title,
         delivered.proto,
         trial.feeds,
-        [each.value for each in trial.expected],
+        trial.values,
         runtime=failure.culprit,
         imports=imports,
         transformed=transformed,

@@ -41,7 +41,7 @@ def test_what_rounding_may_make_is_no_fault(call: str, values: list[float], got:
     with quietly():
         value = subject.run(subject.program.values())[0].numpy()
         tensors = subject.program.values()
-        trial = Trial(InputSet(0), tensors, {}, (expect(value, None),))
+        trial = Trial(InputSet(0), tensors, {}, [[expect(value, None)]])
         outputs = (np.asarray(got, value.dtype),)
         verdict = judge(outputs, trial.expected)
         assert not verdict.passed or (value == 0).all()
