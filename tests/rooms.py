@@ -41,7 +41,7 @@ BUDGETS = {
     "exporter/tracing": 3395,
     "exporter/verification": 3055,
     "harness": 3560,
-    "harness/any_size": 420,
+    "harness/any_size": 440,
     "harness/bisecting": 500,
     "harness/cases": 2155,
     "harness/cluster": 2300,

@@ -24,7 +24,7 @@ def run_in_copies(items: Sequence[_Item], work: Callable[[_Item], list[str]]) ->
         for done, answer in enumerate(_answers(some, work), start=1):
             yield some[done - 1], answer
         if done < len(some):
-            yield some[done], ["ended", "the process ends"]
+            yield some[done], ["ended", f"the process ends by {some[done]}"]
             done += 1
         start += done
 
