@@ -197,6 +197,12 @@ layer_norm_small_epsilon = op(
 group_norm = op(
     nn.GroupNorm, floats(2, 4, 5), num_groups=[1, 2, 4], num_channels=4, affine=[True, False], dynamic=BATCH
 )
+group_norm_of_any_channels = op(
+    lambda x: (F.group_norm(x, 2), F.group_norm(x, x.shape[1] // 2, torch.ones(x.shape[1]), x[0, :, 0])),
+    floats(2, 4, 5),
+    dynamic={"x": {0: "batch", 1: "2*channels", 2: "length"}},
+    sizes={"2*channels": [2, 6], "length": [3, 7]},
+)
 group_norm_shapes = op(F.group_norm, num_groups=2, rows=[{"input": floats(2, 4)}, {"input": floats(2, 4, 3, 5)}])
 group_norm_any_image = op(
     nn.GroupNorm, floats(2, 4, 5, 6), num_groups=2, num_channels=4, dynamic={"x": {0: "batch", 2: "height", 3: "width"}}
