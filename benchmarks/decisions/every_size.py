@@ -1,7 +1,7 @@
 """Compares models with their programs at every size from 0 to 9 of every dynamic axis that their assumptions allow.
 
     python -m benchmarks.decisions.every_size                                  # all declarations with dynamic axes
-    python -m benchmarks.decisions.every_size "*pool*" --part 3/10
+    python -m benchmarks.decisions.every_size "*pool*" --part 3/10 --opset 11
 
 Where PyTorch does not run the program, nothing is compared. A model is right where one of these runs it and returns
 what the program does: onnxruntime, onnxruntime without its optimizations, and onnx.reference, which comes first where
@@ -43,13 +43,12 @@ from onnx_parity.harness.subjects.exporters import Parity, ParityCapture
 from onnx_parity.harness.subjects.runtime_interface import Runtime, Session
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 
-OPSET = 18
 SIZES = range(10)
 
 
-def dynamic_cells(patterns: list[str]) -> Iterator[Cell]:
-    """One cell with dynamic axes of each case, in the first of its dtypes."""
-    selection = Selection(tier=Tier.DEFAULT, opsets=(OPSET,), devices=(Device.CPU,), captures=(Capture.TRACE,))
+def dynamic_cells(patterns: list[str], opset: int) -> Iterator[Cell]:
+    """One cell with dynamic axes of each case, at an opset and in the first of its dtypes."""
+    selection = Selection(tier=Tier.DEFAULT, opsets=(opset,), devices=(Device.CPU,), captures=(Capture.TRACE,))
     for name, declaration in chosen_declarations(patterns):
         seen = set()
         for cell in cells_of(name, declaration, selection):
@@ -77,7 +76,7 @@ def compare(cell: Cell) -> list[str]:
         dynamic = cell.case.declaration.asked(cell.shapes)
         captured = Parity().capture(Request(program.module, example, program.input_names, dynamic, cell.capture))
         assert isinstance(captured, ParityCapture)
-        exported = captured.recorded.lower(opset_version=OPSET)
+        exported = captured.recorded.lower(opset_version=cell.opset)
     except (CannotBuildError, NoSuchFormError, OnnxExporterError):
         return ["refused"]
     judged, model, compared = Judged(program), _Model(exported), 0
@@ -156,13 +155,14 @@ class _Model:
 def main(
     patterns: Annotated[list[str] | None, typer.Argument(help="Declarations that match: pool*.")] = None,
     part: Annotated[str, typer.Option(help="Only this part of the cells: 3/10 is the third of ten.")] = "1/1",
+    opset: Annotated[int, typer.Option(help="The opset of the models. Before opset 14, a 0 in a shape copies.")] = 18,
 ) -> None:
     """Compare, and end with 1 if a model is wrong or fails at a size at which its program runs."""
     torch.set_num_threads(1)
     # Without gradients, a fused kernel returns no weights of attention for nothing. Models have the definition's.
     torch.backends.mha.set_fastpath_enabled(False)
     number, parts = map(int, part.split("/"))
-    cells = list(dynamic_cells(patterns or []))[number - 1 :: parts]
+    cells = list(dynamic_cells(patterns or [], opset))[number - 1 :: parts]
     counts: Counter[str] = Counter()
     for cell, (first, *wrong) in run_in_copies(cells, compare):
         counts["cells"] += 1
