@@ -35,7 +35,7 @@ from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
 from onnx_parity.exporter.torch_inside.code_objects import CodeType
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.pytree import tree_flatten, tree_unflatten
+from onnx_parity.exporter.torch_inside.pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["with_dynamic_sizes"]
 
@@ -46,6 +46,9 @@ _SIZES, _FEW_SIZES, _PRIMES = range(10), (0, 1, 3, 9), (5, 7)
 _READS = frozenset({torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__})
 #: The most elements of a tensor with data.
 _MOST = 10_000
+#: Which calls with numbers for sizes raise an error, and of how many this is kept.
+_FAILS: dict[Any, bool] = {}
+_MOST_CALLS = 10_000
 #: The name of a symbol of torch.
 _SYMBOL = re.compile(r"\bs\d+\b")
 _REFUSAL = (
@@ -128,27 +131,29 @@ class _CaughtErrors:
         if not symbols or not self._symbols.hints.keys() >= {*symbols} or any(map(_is_called, leaves)):
             return False
 
-        def outcomes(tried: Iterable[Mapping[Symbol, int]]) -> list[tuple[Mapping[Symbol, int], Exception | None]]:
+        def at(tried: Mapping[Symbol, int]) -> list[Any]:
+            return [_of_sizes(leaf, tried, function) for leaf in leaves]
+
+        def outcomes(tried: Iterable[Mapping[Symbol, int]]) -> list[tuple[Mapping[Symbol, int], bool]]:
             given = [each for each in tried if self._comes_here(sizes, each)]
-            return [
-                (each, _error_of(function, *tree_unflatten([_of_sizes(leaf, each, function) for leaf in leaves], spec)))
-                for each in given
-            ]
+            return [(each, _fails(function, at(each), spec)) for each in given]
 
         key = function, spec, *map(_described, leaves)
         if key in self._pass:
             return self._pass[key]
-        if not any(error for _, error in outcomes(self._first(symbols))):
+        if not any(fails for _, fails in outcomes(self._first(symbols))):
             self._pass[key] = True
             return True
         found = outcomes(self._all(symbols))
-        if all(error for _, error in found):
+        if all(fails for _, fails in found):
             self._pass[key] = False
             return False
         for condition in _conditions(symbols, sizes, leaves):
-            if all(condition.holds_at(tried) == (error is None) for tried, error in found):
+            if all(condition.holds_at(tried) != fails for tried, fails in found):
                 if not self._symbols.decided(condition):
-                    raise next(error for _, error in found if error is not None)
+                    raise _error_of(function, at(next(tried for tried, fails in found if fails)), spec) or refused_here(
+                        _REFUSAL
+                    )
                 self._hold.append(condition)
                 return True
         raise refused_here(_REFUSAL)
@@ -211,7 +216,18 @@ def _in_brackets(error: Exception) -> str:
     return "" if _SYMBOL.search(str(error)) else f" ({error})"
 
 
-def _error_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:
+def _fails(function: Callable[..., Any], leaves: Sequence[Any], spec: TreeSpec) -> bool:
+    """Whether a call raises an error, which is known where the program is recorded again."""
+    key = function, spec, *((type(leaf), _described(leaf)) for leaf in leaves)
+    if key not in _FAILS:
+        if len(_FAILS) >= _MOST_CALLS:
+            _FAILS.clear()
+        _FAILS[key] = _error_of(function, leaves, spec) is not None
+    return _FAILS[key]
+
+
+def _error_of(function: Callable[..., Any], leaves: Sequence[Any], spec: TreeSpec) -> Exception | None:
+    args, kwargs = tree_unflatten(leaves, spec)
     with outside_of_recording(), torch.no_grad():
         try:
             function(*args, **kwargs)
