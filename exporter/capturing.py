@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from onnx_parity.exporter.captured_program import Capture
 from onnx_parity.exporter.containers import leaves_of
-from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning, ProgramFailedError
+from onnx_parity.exporter.errors import ArgumentError, CaptureError, DroppedWriteWarning, ProgramFailedError
 from onnx_parity.exporter.graph.graph import operator_name
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names
@@ -65,13 +65,9 @@ from onnx_parity.exporter.tracing.trace import Traced, trace
 from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention
 
-__all__ = ["DroppedWriteWarning", "Program", "capture_program", "record_program"]
+__all__ = ["Program", "capture_program", "record_program"]
 
 Program = Callable[..., Any] | torch.export.ExportedProgram
-
-
-class DroppedWriteWarning(OnnxExporterWarning):
-    """The program writes to its buffers or inputs, and the exported model does not return the new values."""
 
 
 @suggesting_keywords

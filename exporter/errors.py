@@ -12,6 +12,7 @@ __all__ = [
     "ArgumentError",
     "AssumptionError",
     "CaptureError",
+    "DroppedWriteWarning",
     "DynamicAxisError",
     "ExportError",
     "FrozenValueError",
@@ -40,6 +41,10 @@ class ExportError(Exception):
 
 class OnnxExporterWarning(UserWarning):
     """Base of all warnings given by this package."""
+
+
+class DroppedWriteWarning(OnnxExporterWarning):
+    """The program writes to its buffers, inputs or other objects, and the model does not keep the new values."""
 
 
 class OpsetError(ExportError, ValueError):

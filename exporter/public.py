@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from onnx_parity.exporter import errors, ops
 from onnx_parity.exporter.captured_program import Capture
-from onnx_parity.exporter.capturing import DroppedWriteWarning, capture_program
+from onnx_parity.exporter.capturing import capture_program
 from onnx_parity.exporter.errors import (
     ArgumentError,
     AssumptionError,
     CaptureError,
+    DroppedWriteWarning,
     DynamicAxisError,
     ExportError,
     FrozenValueError,

@@ -30,6 +30,7 @@ __all__ = [
     "Size",
     "Value",
     "Varying",
+    "broadcast_size",
     "is_broadcast",
     "operator_name",
     "same_shape",
@@ -317,6 +318,18 @@ def is_broadcast(size: Size) -> bool:
     """Whether a size is known to be 1, or to be 1 unless an axis is empty, as that of x[-1:]. Another size that it
     meets is that of the result."""
     return size == 1 if isinstance(size, int) else bool(size.node.shape_env.is_one_if_occupied(size))
+
+
+def broadcast_size(a: Size, b: Size) -> Size | None:
+    """The size that two sizes broadcast to, wherever they do; None for two sizes of inputs that may differ."""
+    for one, other in ((a, b), (b, a)):
+        if same_size(one, 1):
+            return other
+    for one, other in ((a, b), (b, a)):
+        if same_size(one, other) or is_broadcast(one):
+            return other
+    symbolic = b if isinstance(a, int) else a
+    return None if isinstance(symbolic, int) else symbolic.node.shape_env.broadcast(a, b)
 
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:

@@ -63,23 +63,6 @@ def _check_unless_packed(
         torchs(self, input, hidden, batch_sizes)
 
 
-def _padded_to_length(
-    torchs: Callable[..., tuple[torch.Tensor, torch.Tensor]],
-    sequence: Any,
-    batch_first: bool = False,
-    padding_value: float = 0.0,
-    total_length: int | torch.SymInt | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Add the steps that `total_length` asks for afterwards: torch compares it with a number that depends on data."""
-    if total_length is None or (isinstance(total_length, int) and total_length < 1):  # Which torch refuses.
-        return torchs(sequence, batch_first, padding_value, total_length)
-    padded, lengths = torchs(sequence, batch_first, padding_value)
-    axis = 1 if batch_first else 0
-    sizes: list[Any] = list(padded.shape)
-    sizes[axis] = total_length - sizes[axis]
-    return torch.cat([padded, padded.new_full(sizes, padding_value)], axis), lengths
-
-
 def _on_one_device(torchs: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """Call the module itself, instead of copies of it on several devices with parts of the batch."""
     return self.module(*args, **kwargs)
@@ -108,7 +91,6 @@ def _in_float32(given: Any) -> Any:
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(torch.nn.utils.rnn, "pad_packed_sequence", _padded_to_length),
     FunctionCode(torch.backends.mha, "get_fastpath_enabled", _no_fast_path),
     FunctionCode(torch.nn.TransformerEncoder, "forward", _encode),
     FunctionCode(torch.nn.RNNBase, "check_forward_args", _check_unless_packed),

@@ -12,13 +12,14 @@ import math
 import sys
 import threading
 from collections import UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
 import torch
 
+from onnx_parity.exporter.program_state.kept_state import Kept, changed_in
 from onnx_parity.exporter.program_state.saved_objects import (
     ABSENT,
     Cache,
@@ -155,6 +156,15 @@ class PythonState:
             self._globals_of(entries).named.append(names)
         self._look_into_globals()
         self._look_into_waiting()
+
+    def copies(self) -> Iterator[int]:
+        """The ids of the copies of dicts, lists and sets that are restored from."""
+        places = (*self._places, *self._places_of_libraries)
+        return (id(place.before) for place in places if isinstance(place, (Entries, Items, Members)))
+
+    def changed(self, program: object) -> list[Kept]:
+        """What is other than it was, without what is in code of libraries."""
+        return changed_in(self._places, program)
 
     def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether something is held now that was not, and that is meant or holds what is meant."""

@@ -91,7 +91,7 @@ class Globals(Place, eq=False):
         self.before |= values
         return names, [*values.values()]
 
-    def _changed(self) -> list[str]:
+    def changed(self) -> list[str]:
         """The names whose value is another, or is there now and was not, or the other way round."""
         now, before = self.now, self.before
         changed = [name for name, value in before.items() if now.get(name, ABSENT) is not value]
@@ -100,10 +100,10 @@ class Globals(Place, eq=False):
         return [*changed, *(name for name in added if type(now[name]) is not ModuleType)]
 
     def new_values(self) -> Iterator[Any]:
-        yield from [self.now[name] for name in self._changed() if name in self.now]
+        yield from [self.now[name] for name in self.changed() if name in self.now]
 
     def restore(self) -> None:
-        for name in self._changed():
+        for name in self.changed():
             if name in self.before:
                 self.now[name] = self.before[name]
             else:

@@ -46,6 +46,8 @@ class Survivors:
     def __init__(self) -> None:
         self._fakes: list[weakref.ref[FakeTensor]] = []
         self._mode: Fakes | None = None
+        #: What the program can reach, with copies of what was there before, from which nothing is to be taken.
+        self._state: PythonState | None = None
         #: The garbage collector lists objects in the order of their creation: those after this one are new.
         self._start: list[object] = []
 
@@ -55,6 +57,7 @@ class Survivors:
 
     def restore(self, state: PythonState) -> None:
         """Restore the objects that the program can reach if it has stored something of the recording in them."""
+        self._state = state
         has_symbols = self._mode is not None and self._mode.symbols is not None
         # The program may also have stored symbolic sizes, to which there are no weak references.
         if has_symbols or self._any_left():
@@ -109,7 +112,7 @@ class Survivors:
         del tensors
         # The program refers to the wrappers, and each wrapper to a fake tensor.
         found.sort(key=lambda each: isinstance(each, FakeTensor))
-        passed = {id(young)}
+        passed = {id(young), *(self._state.copies() if self._state is not None else ())}
         for _ in range(_STEPS):
             kept = set(map(id, found))
             passed |= {*kept, id(found)}

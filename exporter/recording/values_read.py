@@ -88,6 +88,8 @@ class Reader:
         self._not_random: set[Value] = set()
         #: For each symbol of a number that was read from a tensor, that tensor.
         self.scalars: dict[str, Value] = {}
+        #: The questions about numbers that were decided, each with where that is noted and the answer.
+        self._decided: dict[Expression, tuple[Read, bool]] = {}
         #: What became a constant of the model. It is warned of only if this recording is not made again.
         self.reads: list[Read] = []
         #: The read that gives another value, to see what the program does then.
@@ -121,17 +123,23 @@ class Reader:
             each.answer is not None for each in self.reads[self.altered.read + 1 :]
         )
 
-    def decided(self, answer: Plain, spelled: str, question: Expression) -> Plain:
+    def decided(self, answer: Plain, spelled: str, question: Expression, is_asked_by_torch: bool) -> Plain:
         """The answer to a question about the number that was read last, or a number that is computed from it; `spelled`
-        is how the question is to be said, if it is not one of Python's."""
+        is how the question is to be said, if it is not one of the user's code."""
         if not self.reads or self.reads[-1].is_random:
             return answer
         read, altered = self.reads[-1], self._altered_here
         if not isinstance(answer, bool):
             return answer if altered is None else altered.number(answer)
-        read.answer, read.spelled, read.is_asked_by_torch = answer, spelled or read.spelled, bool(spelled)
+        read.answer, read.spelled, read.is_asked_by_torch = answer, spelled or read.spelled, is_asked_by_torch
         read.holding = question if answer else negated(question)
-        return answer != (altered is not None)
+        self._decided[question] = read, answer != (altered is not None)
+        return self._decided[question][1]
+
+    def decided_before(self, question: Expression) -> Plain | None:
+        """The answer that was given to a question about numbers, if it was asked before, and counts here."""
+        read, answer = self._decided.get(question, (None, None))
+        return answer if read in self.reads else None
 
     @property
     def _altered_here(self) -> Altered | None:

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.expressions.bounds import ANY, Range
-from onnx_parity.exporter.expressions.conditions import Equal
+from onnx_parity.exporter.expressions.conditions import Equal, Unequal
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number, Symbol, expression_of
+from onnx_parity.exporter.expressions.integers_and_reals import Choice, Min
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.sizes.answers import declared_range
-from onnx_parity.exporter.sizes.size_node import Answers, SizeNode, expression_of_size
+from onnx_parity.exporter.sizes.size_node import Answers, SizeNode, as_number, expression_of_size
 
 __all__ = ["NumbersOfValues"]
 
@@ -43,6 +44,14 @@ class NumbersOfValues(Answers):
         self._read[number] = Range(0, 1)
         return torch.SymBool(SizeNode(Equal.of(number, expression_of(1)), self, bool))
 
+    def create_symintnode(self, sym: Expression, **_: Any) -> Size:
+        return self.size_of(sym)
+
+    def size_of(self, expression: Expression) -> Size:
+        """A size for an expression over sizes."""
+        size: Size = as_number(expression, self)
+        return size
+
     def is_unbacked_symint(self, symbol: Expression) -> bool:
         """Whether a symbol is a number that is read from a tensor, or that counts what is in it."""
         return symbol in self._read
@@ -59,9 +68,38 @@ class NumbersOfValues(Answers):
             self._counts.add(symbol)
             self._read[symbol] &= Range(min or 0, math.inf if max is None else max)
 
+    def broadcast(self, one: Size, other: Size) -> Size | None:
+        """The size that two sizes broadcast to, wherever they do: the one that is not 1. None if neither depends on
+        values."""
+        sides = expression_of_size(one), expression_of_size(other)
+        if all(map(self.has_value, sides)):
+            return None
+        for size, beside in (sides, sides[::-1]):
+            if self.known(Unequal.of(size, Number(1))) is True:
+                return self.size_of(size)
+            if size == Min.of(Number(1), beside):  # As that of x[:1].
+                return self.size_of(beside)
+        met = {part: None for size in sides for part in _sizes_met(size)}
+        return self.size_of(_first_but_one(sorted(met, key=lambda part: part.key)))
+
     def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
         """A number of elements of a tensor of this shape."""
         count = self.create_unbacked_symint()
         whole = Mul.of(*map(expression_of_size, shape))
         self.constrain(count, max=int(whole) if isinstance(whole, Number) else None)
         return count
+
+
+def _sizes_met(size: Expression) -> list[Expression]:
+    """The sizes that a size is broadcast from."""
+    if isinstance(size, Choice):
+        condition, others, first = size.args
+        if condition == Equal.of(first, Number(1)):
+            return [first, *_sizes_met(others)]
+    return [size]
+
+
+def _first_but_one(sizes: Sequence[Expression]) -> Expression:
+    """The first of sizes that is not 1."""
+    first, *others = sizes
+    return Choice.of(Equal.of(first, Number(1)), _first_but_one(others), first) if others else first

@@ -38,12 +38,13 @@ from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.sizes.iterations import Iterations
 from onnx_parity.exporter.sizes.numbers_of_values import NumbersOfValues
 from onnx_parity.exporter.sizes.python_functions import follow_calls_in
-from onnx_parity.exporter.sizes.size_node import SizeNode, as_number, expression_of_size
+from onnx_parity.exporter.sizes.size_node import SizeNode, expression_of_size
 from onnx_parity.exporter.torch_inside.frames import (
     FrameType,
     Place,
     asks_for_its_caller,
     current_frame,
+    is_function_of_torch,
     nearest_user_place,
     runs_users_code,
     who_asks,
@@ -110,13 +111,15 @@ class Symbols(NumbersOfValues):
         #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
         #: Is told each answer that follows from a value that was read, and returns the one that is to be given.
-        self.decided_by_values: Callable[[Plain, str, Expression], Plain] = lambda answer, spelled, question: answer
+        self.decided_by_values: Callable[[Plain, str, Expression, bool], Plain] = lambda answer, *_: answer
         #: By the identity of what `contiguous` returned: what it was called on, the former, and whether they are one.
         self.copies: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
         self.stays_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
+        #: Returns the answer that was given to such a question before, if it was asked.
+        self.decided_before: Callable[[Expression], Plain | None] = lambda question: None
         #: Returns the answer to a condition that differs between the iterations of the innermost loop that is recorded.
         self.decided_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
         #: Returns the answer to a question of which the model has both sides, on the path that the program runs on.
@@ -154,14 +157,6 @@ class Symbols(NumbersOfValues):
         while (symbol := Symbol(f"s{number}")) in self.hints:
             number += 1
         return symbol
-
-    def create_symintnode(self, sym: Expression, **_: Any) -> Size:
-        return self.size_of(sym)
-
-    def size_of(self, expression: Expression) -> Size:
-        """A size for an expression over sizes."""
-        size: Size = as_number(expression, self)
-        return size
 
     # --- what is known --------------------------------------------------------------------------------------------
 
@@ -353,7 +348,7 @@ class Symbols(NumbersOfValues):
         # A size that the example does not tell is assumed not to be the special case that the question is about.
         found = self._in_example(question)
         if found is not None and not self.is_of_inputs(question):
-            return bool(self.decided_by_values(bool(found), with_counted_numbers(question), question))
+            return bool(self.decided_by_values(bool(found), with_counted_numbers(question), question, True))
         answer = bool(found)
         user = nearest_user_place(current_frame())
         asked = self.answers.get(question)
@@ -425,11 +420,15 @@ class Symbols(NumbersOfValues):
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
             if (by_user or self.iterations) and (certain := self.known(question)) is not None:
                 return certain
-            followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
-            answer = self._in_example(question) if followed else None
+            is_of_program = (user is not None and asker is user.frame) or (in_python and is_function_of_torch(asker))
+            followed = fallback is None and (is_of_program or not is_question)
+            if followed and (before := self.decided_before(question)) is not None:
+                return before
+            answer = self._in_example(question) if followed and self.known(question) is None else None
             if answer is None:
                 return self._of_values(question, fallback, general)
-            return self.decided_by_values(answer, "" if by_user else with_counted_numbers(question), question)
+            spelled = "" if by_user else with_counted_numbers(question)
+            return self.decided_by_values(answer, spelled, question, not is_of_program)
         answer = question.at(self.hints)
         if Decision.SPECIAL_SIZES_OF_EXAMPLE not in self.decisions and not by_user and says_special(question, answer):
             # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.

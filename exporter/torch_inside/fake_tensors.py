@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 import torch
+from torch import _refs as reference_kernels
 from torch._library import fake_impl as contexts_of_fake_kernels
 from torch._subclasses import fake_impls as fake_kernels
 from torch._subclasses.fake_impls import _is_tensor_constructor as is_constructor
@@ -24,6 +25,7 @@ __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeMode", "FakeTensor", "FakeTensorMode",
     "UnsupportedOperatorException", "computes_itself", "contexts_of_fake_kernels", "fake_kernels",
     "in_kernel_invocation_manager", "is_constructor", "own_kernels",
+    "reference_kernels",
 ]  # fmt: skip
 
 #: The attributes that torch gives each fake tensor of a device, but for its mode.

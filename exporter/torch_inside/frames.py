@@ -32,7 +32,8 @@ from onnx_parity.exporter.torch_inside.garbage import get_referents
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
     "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
-    "is_caught_by_user", "is_library_file", "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
+    "is_caught_by_user", "is_function_of_torch", "is_library_file",
+    "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
     "last_user_line", "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stands_in", "stop_at", "variables_of_calls",
     "warn_at_users_line", "who_asks",
@@ -203,6 +204,13 @@ def program_frame(frame: FrameType | None) -> FrameType | None:
 def runs_users_code(frame: FrameType) -> bool:
     """Whether the code of a frame is the user's."""
     return _users(frame)
+
+
+def is_function_of_torch(frame: FrameType) -> bool:
+    """Whether the code of a frame is that of a function or module of torch that programs call, such as
+    `torch.nn.functional.mse_loss`, and not of what computes the results of its operators."""
+    names = str(frame.f_globals.get("__name__")).split(".")
+    return names[0] == "torch" and names[1:2] != ["fx"] and not any(name.startswith("_") for name in names)
 
 
 def is_asked_by_user(depth: int) -> bool:

@@ -5,7 +5,7 @@ Failures are raised either as an exception after which `trace` makes another att
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,9 @@ from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
+from onnx_parity.exporter.program_state.kept_state import Kept
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
+from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
@@ -47,7 +49,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
-from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs
+from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs, before_copy
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
 from onnx_parity.exporter.tracing.weight_names import name_finder
 
@@ -114,6 +116,8 @@ class Traced(msgspec.Struct):
     equalities: list[Answer] = []
     #: The conditions of PyTorch's kernels.
     kernels: list[Answer] = []
+    #: What it changed in its Python objects.
+    kept: list[Kept] = []
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -131,10 +135,9 @@ class FailedThere(Exception):
     """
 
 
-def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iterable[Collection[str]]) -> Traced:
-    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile; `names` are those in the
-    code of each function of the program."""
-    recording = _Recording(wanted, attempt, names)
+def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, state: PythonState) -> Traced:
+    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile."""
+    recording = _Recording(wanted, attempt, state)
     try:
         recording.run()
         if attempt.variant.is_another_side:
@@ -171,9 +174,8 @@ class _SymbolicNumberError(Exception):
 
 
 class _Recording:
-    def __init__(self, wanted: ToRecord, attempt: Attempt, names: Iterable[Collection[str]]) -> None:
-        self._wanted = wanted
-        self._attempt = attempt
+    def __init__(self, wanted: ToRecord, attempt: Attempt, state: PythonState) -> None:
+        self._wanted, self._attempt, self._state = wanted, attempt, state
         self._symbols = symbols = _symbols(attempt) if attempt.has(Decision.SYMBOLS) else None
         self._recorder = recorder = Recorder(
             Fakes(symbols),
@@ -186,11 +188,12 @@ class _Recording:
         if symbols is not None:
             symbols.read_symbol, recorder.reader.joined = recorder.reader.read_symbol, attempt.joined
             symbols.decided_by_values = recorder.reader.decided
+            symbols.decided_before = recorder.reader.decided_before
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.layouts_asked.turned = attempt.variant.turned
-        recorder.random_numbers.names, recorder.result_by_class = names, result_by_class
+        recorder.random_numbers.names, recorder.result_by_class = [each for _, each in state.functions], result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
         self._inputs = RecordedInputs(
@@ -227,6 +230,7 @@ class _Recording:
         self._outputs: list[Value] = []
         self._assigned_values: list[Value] = []
         self._lifted_values: list[Value] = []
+        self._kept: list[Kept] = []
         #: What the program put into the objects among its arguments, and the values of the tensors.
         self._changed = Changed({}, {}, [])
         self._put_values: list[Value] = []
@@ -281,14 +285,18 @@ class _Recording:
 
     def _called(self, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalized`. Returns all tensors whose values `run` needs afterwards."""
-        recorder, program = self._recorder, self._wanted.program
+        recorder, program, variant = self._recorder, self._wanted.program, self._attempt.variant
         if self._attempt.has(Decision.VIEWS_OF_INPUTS):
             tensors = [torch.ops.aten.alias.default(each) for each in tensors]
-        args, kwargs = self._inputs.arguments(tensors)
+        earlier = [[torch.ops.aten.flip.default(each, []) for each in tensors]] if variant.is_second_call else []
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if recorder.lifts else nullcontext()
         recorder.buffers = frozenset(map(id, buffers))
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
-            result = program(*args, **kwargs)
+            for given in (*earlier, tensors):
+                args, kwargs = self._inputs.arguments(given)
+                result = program(*args, **kwargs)
+            if not variant.is_another_side and not self._inputs.has_objects:
+                self._kept = self._state.changed(program)
             for changed in recorder.at_end:
                 assigned.update(changed(program))
         self._inputs.refuse_written()
@@ -427,7 +435,7 @@ class _Recording:
         traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
         if self._symbols is not None:
             traced.equalities, traced.kernels = self._symbols.equalities(), self._symbols.kernels
-        traced.layouts = self._layouts()
+        traced.layouts, traced.kept = self._layouts(), self._kept
         return traced
 
     def let_go(self, survivors: Survivors) -> None:
@@ -455,7 +463,7 @@ class _Recording:
             written = {
                 end: value
                 for end, value in written.items()
-                if end.place is None or id(_before_copy(value)) not in returned
+                if end.place is None or id(before_copy(value)) not in returned
             }
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         own = self._own_written.items()
@@ -467,7 +475,7 @@ class _Recording:
             return True
         returned = {id(value) for value in self._outputs}
         inside = [self._recorder.value_of(fake) for _, fake in self._inputs.tensor_inputs()]
-        return any(v.node is not None and id(v) in returned for v in (*self._put_values, *map(_before_copy, inside)))
+        return any(v.node is not None and id(v) in returned for v in (*self._put_values, *map(before_copy, inside)))
 
     def _put_elsewhere(self) -> list[str]:
         """Places in objects among the arguments that the program put new tensors and other numbers into, and whose
@@ -484,13 +492,6 @@ class _Recording:
             if kind in LISTS and not outputs[place].holds.is_list:
                 outputs[place] = self._recorder.listed(outputs[place])
         return outputs
-
-
-def _before_copy(value: Value) -> Value:
-    """The value that functionalization copies to an input at the end."""
-    node = value.node
-    source = node.arguments["src"] if node is not None and node.op is torch.ops.aten.copy_.default else value
-    return source if isinstance(source, Value) else value
 
 
 def _symbols(attempt: Attempt) -> Symbols:

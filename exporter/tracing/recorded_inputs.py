@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
     from onnx_parity.exporter.recording.marked_arguments import MarkedInput
 
-__all__ = ["Changed", "RecordedInputs"]
+__all__ = ["Changed", "RecordedInputs", "before_copy"]
 
 _Path = tuple[str | int, ...]
 
@@ -287,3 +287,10 @@ def _fake_like(
             fake = torch.empty_strided(shape, lies, dtype=example.dtype, device=device)
     assert isinstance(fake, FakeTensor)
     return fake
+
+
+def before_copy(value: Value) -> Value:
+    """The value that functionalization copies to an input at the end."""
+    node = value.node
+    source = node.arguments["src"] if node is not None and node.op is torch.ops.aten.copy_.default else value
+    return source if isinstance(source, Value) else value

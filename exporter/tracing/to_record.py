@@ -58,11 +58,13 @@ class Variant(msgspec.Struct, frozen=True):
     turned: frozenset[int] = frozenset()
     #: Whether the inputs have other sizes than those of the example, which are no symbols.
     is_resized: bool = False
+    #: Whether another call of the program comes first, with other tensors.
+    is_second_call: bool = False
 
     @property
     def is_another_side(self) -> bool:
         """Whether only a branch of the program is looked at, so that nothing is checked and no warning is raised."""
-        is_other = self.layouts or self.turned or self.is_resized or self.altered is not None
+        is_other = self.layouts or self.turned or self.is_resized or self.is_second_call or self.altered is not None
         return bool(is_other) or self.is_of_other_sizes
 
     @property

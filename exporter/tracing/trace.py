@@ -48,6 +48,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     refuse_ignored_inputs,
     warn_of_static_axes,
 )
+from onnx_parity.exporter.tracing.silent import silent
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord, Variant
 
 if TYPE_CHECKING:
@@ -158,6 +159,10 @@ class _Tracing:
             )
         except FrozenValueError as error:
             raise error from failure
+        if traced.kept and not self._attempt.joined:
+            from onnx_parity.exporter.tracing.second_call import say_what_is_kept
+
+            say_what_is_kept(traced, self._called_again, self._wanted.program, self._reached, strict=options.strict)
         for each in self._static_axes:
             warn_of_static_axes(each.fixed, each.axis_names)
         traced.axes = self._attempt.axes
@@ -384,12 +389,26 @@ class _Tracing:
         layouts: Mapping[int, InputLayout] = {},
         also_denied: frozenset[Expression] = frozenset(),
         turned: frozenset[int] = frozenset(),
+        is_second_call: bool = False,
     ) -> Traced | None:
         denied = denied ^ also_denied
-        variant = Variant(denied, empty, sizes, altered=altered, layouts=layouts, turned=turned)
+        variant = Variant(
+            denied, empty, sizes, altered=altered, layouts=layouts, turned=turned, is_second_call=is_second_call
+        )
         attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS) if layouts else self._attempt
-        other = self._recorded_in(self._wanted, replace(attempt, variant=variant))
+        with silent():  # The program warns of what is not so for the example.
+            other = self._recorded_in(self._wanted, replace(attempt, variant=variant))
         return None if other is None else replace(other, denied=denied)
+
+    def _called_again(self) -> Traced | None:
+        """The recording of a second call, for which the objects of the program are as they were before the first."""
+        wanted = self._wanted
+        now = PythonState([wanted.program, *leaves_of((wanted.args, wanted.kwargs))], follows_code=True)
+        self._reached.restore()
+        try:
+            return self._recorded_again(is_second_call=True)
+        finally:
+            now.restore()
 
     def _recorded_in(self, wanted: ToRecord, attempt: Attempt) -> Traced | None:
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
@@ -420,7 +439,7 @@ class _Tracing:
         try:
             surroundings = capturing_surroundings(with_symbols=attempt.has(Decision.SYMBOLS))
             with surroundings, self._structured_code(attempt), self._calls_with_sizes(attempt):
-                traced = record(wanted, attempt, survivors, [names for _, names in self._reached.functions])
+                traced = record(wanted, attempt, survivors, self._reached)
                 if attempt.has(Decision.PATHS):
                     from onnx_parity.exporter.recording.python_loops.escaped import refuse_escaped
 

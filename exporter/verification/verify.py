@@ -28,9 +28,9 @@ from onnx_parity.exporter.runtime.sessions import (
     item_by_item,
 )
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.tracing.silent import silent
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
-from onnx_parity.exporter.verification.silent import silent
 from onnx_parity.exporter.verification.trials import (
     Trial,
     at_sizes,

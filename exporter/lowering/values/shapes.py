@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_parity.exporter.graph.graph import Size, is_broadcast, same_shape, same_size
+from onnx_parity.exporter.graph.graph import Size, broadcast_size, same_shape, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = [
@@ -32,10 +32,10 @@ def broadcast(*values: Value) -> tuple[Size, ...] | None:
         missing: list[Size] = [1] * (len(value.shape) - len(result))
         result = missing + result
         for axis, size in enumerate(value.shape, len(result) - len(value.shape)):
-            if is_broadcast(result[axis]):
-                result[axis] = size
-            elif not is_broadcast(size) and not same_size(result[axis], size):
+            both = broadcast_size(result[axis], size)
+            if both is None:
                 return None
+            result[axis] = both
     return tuple(result)
 
 

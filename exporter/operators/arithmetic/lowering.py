@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ import torch
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Operand, Value
+from onnx_parity.exporter.recording.fakes.broadcasting import DynamicSizes, broadcast_together, sizes_met
+from onnx_parity.exporter.recording.fakes.metadata import symbols_of
 from onnx_parity.exporter.recording.fakes.pointwise import floats, numbers, pointwise, reversed_numbers, scaled_numbers
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.results import result_of
@@ -121,6 +124,11 @@ pointwise(scaled_numbers, "add.Scalar rsub.Scalar sub.Scalar")
     why="torch's kernels expand a tensor of static sizes, such as a weight, to plain ints",
     static=False,
 )
-def sum_of_all(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tensor:
+def sum_of_all(first: torch.Tensor, *others: Any, value: Any = 1) -> Any:
     """The operator of two tensors has the same sizes, dtype and strides. It is not recorded."""
-    return functools.reduce(torch.add, (each for each in others if isinstance(each, torch.Tensor)), first)
+    add, symbols = torch.ops.aten.add.Tensor, symbols_of(first)
+    tensors: Sequence[torch.Tensor] = [first, *(each for each in others if isinstance(each, torch.Tensor))]
+    if symbols is not None and sizes_met(add, tensors, symbols) is DynamicSizes.OF_VALUES:
+        tensors = broadcast_together(add, tensors) or tensors
+    described = floats(*tensors)
+    return functools.reduce(torch.add, tensors) if described is NotImplemented else described

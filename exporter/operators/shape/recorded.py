@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size, same_size
+from onnx_parity.exporter.graph.graph import Size, broadcast_size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.fakes.metadata import is_surely_contiguous
 from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
@@ -58,10 +58,12 @@ def broadcast_tensors(tensors: list[torch.Tensor]) -> Any:
     for axis in range(-max((x.dim() for x in tensors), default=0), 0):
         met: list[Size] = [x.shape[axis] for x in tensors if x.dim() >= -axis]
         known = {size for size in met if isinstance(size, int)} - {1}
-        dynamic = [size for size in met if not isinstance(size, int)]
-        if len(known) > 1 or (len(dynamic) > 1 and not known):
+        size: Size | None = max(known, default=1)
+        for each in () if known else met:
+            size = None if size is None else broadcast_size(size, each)
+        if len(known) > 1 or size is None:
             return NotImplemented
-        sizes += known or dynamic or [1]
+        sizes.append(size)
     return [x.expand(sizes) for x in tensors]
 
 

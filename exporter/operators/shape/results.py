@@ -155,20 +155,50 @@ def view(self: torch.Tensor, size: Sequence[Size]) -> Any:
 def strides_of_view(x: torch.Tensor, sizes: Sequence[Size]) -> list[Size] | None:
     """The strides of a view with these sizes; None if it is not known whether there is such a view.
 
-    Axes that lie in memory as one are taken together, and these are split into axes of the view.
+    Axes that lie in memory as one are taken together, and these are split into axes of the view. A view has as many
+    elements as its tensor, so that the sizes fit the axes that are left where they fit all others.
     """
+    joined = [*_joined_axes(x)]
+    strides: list[Size] = [1] * len(sizes)
+    start, stop, below = 0, len(sizes), 0
+    while below < len(joined) and (first := _first_of(sizes, stop, joined[below][0])) is not None:
+        strides[first:stop] = _strides_within(sizes[first:stop], joined[below][1])
+        stop, below = first, below + 1
+    while len(joined) > below + 1 and (behind := _behind(sizes[:stop], start, joined[-1][0])) is not None:
+        strides[start:behind] = _strides_within(sizes[start:behind], joined.pop()[1])
+        start = behind
+    if len(joined) == below:
+        return strides if start == stop else None
+    strides[start:stop] = _strides_within(sizes[start:stop], joined[below][1])
+    return strides if len(joined) == below + 1 else None
+
+
+def _first_of(sizes: Sequence[Size], stop: int, count: Size) -> int | None:
+    """Where the sizes before `stop` begin whose product is a number, with those of 1 before them; None if none are."""
+    seen: Size = 1
+    while stop > 0 and (not same_size(seen, count) or same_size(sizes[stop - 1], 1)):
+        stop -= 1
+        seen = seen * sizes[stop]
+    return stop if same_size(seen, count) else None
+
+
+def _behind(sizes: Sequence[Size], start: int, count: Size) -> int | None:
+    """Where the sizes from `start` on end whose product is a number; None if none are."""
+    seen: Size = 1
+    while start < len(sizes) and not same_size(seen, count):
+        seen = seen * sizes[start]
+        start += 1
+    return start if same_size(seen, count) else None
+
+
+def _strides_within(sizes: Sequence[Size], step: Size) -> list[Size]:
+    """The strides of axes of these sizes that are together one axis with this stride."""
     strides: list[Size] = []
-    place = len(sizes) - 1
-    for count, step in _joined_axes(x):
-        seen: Size = 1
-        room: Size = 1
-        while place >= 0 and (not same_size(seen, count) or same_size(sizes[place], 1)):
-            strides.insert(0, room * step)
-            seen, room = seen * sizes[place], room * at_least_one(sizes[place])
-            place -= 1
-        if not same_size(seen, count):
-            return None
-    return strides if place < 0 else None
+    room: Size = 1
+    for size in reversed(sizes):
+        strides.insert(0, room * step)
+        room = room * at_least_one(size)
+    return strides
 
 
 def _joined_axes(x: torch.Tensor) -> Iterator[tuple[Size, Size]]:

@@ -101,14 +101,20 @@ def stride(torchs: _Function, input: torch.Tensor, dim: int | None = None) -> An
     """The strides of a tensor that `contiguous` returned are those of what it was called on, where that is the same."""
     _refuse_unclear_layout(input)
     original, is_one = original_of(input)
+    if isinstance(is_one, torch.SymBool) and not is_one.node.has_hint() and not _is_asked_by_user():
+        return NotImplemented  # Where they are one, only axes of one element have other strides.
     if original is None or not is_one:
         return NotImplemented
     return original.stride() if dim is None else original.stride(dim)
 
 
 def _refuse_unclear_layout(input: torch.Tensor) -> None:
-    if runs_users_code(who_asks(current_frame(1))[0]):
+    if _is_asked_by_user():
         recorder_here().unclear_layouts.refuse(input)
+
+
+def _is_asked_by_user() -> bool:
+    return runs_users_code(who_asks(current_frame(1)).frame)
 
 
 @with_symbolic_numbers(torch.Tensor.storage_offset)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size, is_broadcast
+from onnx_parity.exporter.graph.graph import Size, broadcast_size
 from onnx_parity.exporter.recording.fakes.metadata import describe
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
@@ -57,7 +57,8 @@ def _with_sizes(tensor: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
 
 
 def sizes_met(func: OpOverload, args: Sequence[Any], symbols: Symbols) -> DynamicSizes | None:
-    """The dynamic sizes of a pointwise operator's arguments along axes where another has a known size, if any."""
+    """The dynamic sizes of a pointwise operator's arguments along axes where another has a known size, or of which one
+    depends on values and another is not the same, if any."""
     if torch.Tag.pointwise not in func.tags:
         return None
     shapes = [describe(each).shape for each in args if isinstance(each, torch.Tensor)]
@@ -66,9 +67,10 @@ def sizes_met(func: OpOverload, args: Sequence[Any], symbols: Symbols) -> Dynami
     found = None
     for sizes in itertools.zip_longest(*map(reversed, shapes), fillvalue=1):
         dynamic = [size for size in sizes if type(size) is not int]
-        if dynamic and any(size != 1 for size in sizes if type(size) is int):
-            if any(map(symbols.is_of_values, dynamic)):
-                return DynamicSizes.OF_VALUES
+        is_known = bool(dynamic) and any(size != 1 for size in sizes if type(size) is int)
+        if (is_known or len({*dynamic}) > 1) and any(map(symbols.is_of_values, dynamic)):
+            return DynamicSizes.OF_VALUES
+        if is_known:
             found = DynamicSizes.OF_INPUTS
     return found
 
@@ -85,8 +87,8 @@ def _common(sizes: Sequence[Size]) -> Size | None:
     if known:
         return known.pop() if len(known) == 1 else None
     dynamic = [size for size in sizes if not isinstance(size, int)]
-    dynamic = [size for size in dynamic if not is_broadcast(size)] or dynamic
     size: Size = 1
     for each in dynamic:
-        size = each if isinstance(size, int) or each.node.expr == size.node.expr else torch.sym_max(size, each)
+        both = broadcast_size(size, each)
+        size = torch.sym_max(size, each) if both is None else both
     return size

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size, broadcast_size
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
 from onnx_parity.exporter.recording.fakes.metadata import Metadata, describe, lies_in_order
 from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
@@ -104,10 +104,14 @@ def broadcast(*tensors: torch.Tensor, axes: slice = slice(None)) -> tuple[Size, 
     shapes = [(describe(each).shape[axes], each.shape[axes]) for each in tensors]
     sizes: list[Size] = []
     for axis in range(-max(len(known) for known, _ in shapes), 0):
-        present = [(known[axis], shape[axis]) for known, shape in shapes if len(known) >= -axis and known[axis] != 1]
-        if any(known != present[0][0] for known, _ in present):
-            return None
-        sizes.append(present[0][1] if present else 1)
+        present = {known[axis]: shape[axis] for known, shape in shapes if len(known) >= -axis and known[axis] != 1}
+        size: Size = 1
+        for other in present.values():
+            both = broadcast_size(size, other)
+            if both is None:
+                return None
+            size = both
+        sizes.append(size)
     return tuple(sizes)
 
 

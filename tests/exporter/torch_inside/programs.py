@@ -56,20 +56,6 @@ class Scale(nn.Module):
         return x * 2
 
 
-class Packed(nn.Module):
-    def __init__(self, layer: str, *, to_length: bool = False) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.layer = getattr(nn, layer)(3, 2)
-        self.to_length = to_length
-
-    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
-        return nn.utils.rnn.pad_packed_sequence(
-            self.layer(packed)[0], total_length=x.shape[0] if self.to_length else None
-        )[0]
-
-
 def branch(x: torch.Tensor) -> torch.Tensor:
     return x.sin() if bool(x.sum() > 0) else x.cos()
 
@@ -196,7 +182,6 @@ def failure_in_the_log() -> str:
 
 X, Y = torch.arange(12.0).reshape(4, 3) / 7 - 0.6, torch.arange(12.0).reshape(4, 3) / 7 - 1.3
 HEADS = torch.arange(24.0).reshape(1, 2, 4, 3) / 24
-SEQUENCE, LENGTHS = torch.arange(24.0).reshape(4, 2, 3) / 24, torch.tensor([4, 2])
 ROWS: dict[str, Any] = {"input_names": ["x"], "dynamic_axes": {"x": [0]}}
 SIX = torch.arange(18.0).reshape(6, 3) / 7 - 0.6
 OFFSETS, OTHER_OFFSETS = torch.tensor([0, 1, 4]), torch.tensor([0, 3, 4])

@@ -26,18 +26,15 @@ from tests.exporter.torch_inside.layouts import IMAGES, LAST, OF_LAYOUTS, TRANSP
 from tests.exporter.torch_inside.programs import (
     FLOOR,
     HEADS,
-    LENGTHS,
     OFFSETS,
     OTHER_OFFSETS,
     PADDED,
     ROWS,
-    SEQUENCE,
     SIX,
     UNKNOWN,
     Double,
     Force,
     Kind,
-    Packed,
     Scale,
     X,
     Y,
@@ -218,6 +215,18 @@ WITNESSES: dict[str, Witness] = {
     "fake_kernels: torch._subclasses.fake_impls.masked_select": Witness(
         exporting(lambda x: x.masked_select(x > 0) + 1, X, **ROWS), "has no attribute"
     ),
+    "fake_kernels: torch._refs._broadcast_shapes": Witness(
+        exporting(
+            lambda x, y: torch.zeros(torch.broadcast_shapes(x[x > 0].shape, y[y > 0].shape)),
+            torch.arange(4),
+            torch.arange(4),
+            others=[(torch.tensor([0, 1, 0, 0]), torch.arange(4))],
+        ),
+        "another result",
+    ),
+    "fake_kernels: torch._refs._maybe_broadcast": Witness(
+        exporting(lambda x: torch.lerp(x[x > 0], x[x > 1], 0.25), torch.arange(3.0)), "branches on a number"
+    ),
     "fake_kernels: torch.fx.experimental.symbolic_shapes": Witness(
         exporting(lambda x: x.repeat_interleave((x > 0).sum(1), 0) + 1, X, **ROWS), "constraining non-Symbols"
     ),
@@ -340,9 +349,6 @@ WITNESSES: dict[str, Witness] = {
             others=[(X, OTHER_OFFSETS)],
         ),
         "should only be called while FakeTensorMode",
-    ),
-    "neural_modules: torch.nn.utils.rnn.pad_packed_sequence": Witness(
-        exporting(Packed("GRU", to_length=True), SEQUENCE, LENGTHS), "branches on a number"
     ),
     "neural_modules: torch.nn.modules.transformer.TransformerEncoder.forward": Witness(
         exporting(encoder(), *PADDED), "another result"

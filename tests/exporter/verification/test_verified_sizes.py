@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.verification.silent import silent
+from onnx_parity.exporter.tracing.silent import silent
 
 
 def test_elements_that_differ_in_the_example_differ_at_other_sizes() -> None:

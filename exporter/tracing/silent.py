@@ -1,4 +1,5 @@
-"""A context without warnings in one thread: of inputs that the verification made up, the user need not know.
+"""A context without warnings in one thread: of inputs that were made up, and what a program would do otherwise than for
+the example, the user need not know.
 
 `warnings.catch_warnings` changes what all threads do, and can leave it changed where two threads use it at once.
 """
