@@ -6,7 +6,6 @@ by recording that call (`tracing/second_call.py`).
 
 from __future__ import annotations
 
-import dis
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import FunctionType, MethodType, ModuleType
@@ -27,17 +26,14 @@ from onnx_parity.exporter.program_state.saved_objects import (
     content_of,
     copied,
 )
-from onnx_parity.exporter.torch_inside.code_objects import cells_of, code_of
+from onnx_parity.exporter.torch_inside.bytecode import line_writing
+from onnx_parity.exporter.torch_inside.code_objects import code_of, names_in, variables_of
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, modules_of, parameters_of
 
 __all__ = ["Kept", "changed_in", "named"]
 
 #: The number of objects at which the search for a name ends.
 _MOST = 20_000
-_WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
-#: What makes an object that is there already.
-_MAKING = ("__init__", "__new__", "__post_init__")
-_READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_DEREF")
 
 
 class Kept(NamedTuple):
@@ -96,7 +92,7 @@ def named(
         if each.key is not None:
             path = f"{path}[{each.key!r}]" if is_entry else f"{path}.{each.key}" if path else str(each.key)
         if path:
-            found.setdefault(path, _line_writing(last.partition("[")[0], functions))
+            found.setdefault(path, line_writing(last.partition("[")[0], functions))
     return [*found.items()]
 
 
@@ -107,7 +103,7 @@ def _paths(program: object, functions: Sequence[FunctionType], wanted: set[int])
     seen: set[int] = set()
     waiting: deque[tuple[str, Any]] = deque([("", program)])
     for each in functions:
-        names = [name for name in code_of(each).co_names if name in each.__globals__]
+        names = sorted(names_in(code_of(each)) & each.__globals__.keys())
         waiting += [(name, each.__globals__[name]) for name in names]
     while waiting and len(seen) < _MOST and len(found) < len(wanted):
         path, value = waiting.popleft()
@@ -123,7 +119,7 @@ def _paths(program: object, functions: Sequence[FunctionType], wanted: set[int])
         elif isinstance(value, MethodType):
             waiting += [(path, value.__self__), (path, value.__func__)]
         elif isinstance(value, FunctionType):
-            for name, cell in zip(code_of(value).co_freevars, cells_of(value), strict=False):
+            for name, cell in variables_of(value):
                 waiting += [(name, cell), (name, content_of(cell))]
         else:
             attributes = getattr(value, "__dict__", None)
@@ -135,18 +131,4 @@ def _paths(program: object, functions: Sequence[FunctionType], wanted: set[int])
                 waiting += [(f"{prefix}{name}", each) for name, each in attributes.items() if name[:1] == "_"]
                 if isinstance(value, torch.nn.Module):
                     waiting.extendleft((f"{prefix}{name}", each) for name, each in modules_of(value).items())
-    return found
-
-
-def _line_writing(name: str, functions: Iterable[FunctionType]) -> tuple[str, int]:
-    """The first line of functions that writes to an attribute or a variable of a name, or else that reads it."""
-    found = "", 0
-    for code in map(code_of, functions):
-        is_meant = code.co_name not in _MAKING and name in (*code.co_names, *code.co_freevars)
-        for step in dis.get_instructions(code) if is_meant else ():
-            if step.argval == name and step.opname in (*_WRITES, *_READS) and step.positions is not None:
-                place = code.co_filename, step.positions.lineno or 0
-                if step.opname in _WRITES:
-                    return place
-                found = found if found[0] else place
     return found

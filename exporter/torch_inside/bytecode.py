@@ -11,14 +11,22 @@ import dis
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from opcode import opmap
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import msgspec
 
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, frames_of_user
 
-__all__ = ["asking", "compares_by_identity", "errors_are_caught", "handles_errors", "is_guard", "parts_that_catch"]
+__all__ = [
+    "asking",
+    "compares_by_identity",
+    "errors_are_caught",
+    "handles_errors",
+    "is_guard",
+    "line_writing",
+    "parts_that_catch",
+]
 
 asks_for_its_caller(__file__)
 
@@ -32,6 +40,10 @@ _JUMPS = frozenset(dis.hasjrel)
 _IN_UNITS, _ONLY_A_LINE, _THE_SAME_LINE = 8, 13, 0
 
 
+_WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
+_READS = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_DEREF")
+#: What makes an object, and does not write to one that is there.
+_MAKING = ("__init__", "__new__", "__post_init__")
 #: The most codes for which something is kept.
 _MOST = 20_000
 
@@ -317,3 +329,18 @@ def _unit_at(moved: Sequence[int], unit: int) -> int:
     while moved[begin] < 0:
         begin -= 1
     return moved[begin] + unit - begin
+
+
+def line_writing(name: str, functions: Sequence[FunctionType]) -> tuple[str, int]:
+    """The file and the line of functions that first writes to an attribute or a variable of a name, or else reads it;
+    `"", 0` if there is none."""
+    found = "", 0
+    for code in [function.__code__ for function in functions]:
+        is_meant = code.co_name not in _MAKING and name in (*code.co_names, *code.co_freevars)
+        for step in dis.get_instructions(code) if is_meant else ():
+            if step.argval == name and step.opname in (*_WRITES, *_READS) and step.positions is not None:
+                place = code.co_filename, step.positions.lineno or 0
+                if step.opname in _WRITES:
+                    return place
+                found = found if found[0] else place
+    return found

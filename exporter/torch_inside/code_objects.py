@@ -21,7 +21,7 @@ from onnx_parity.exporter.torch_inside.garbage import get_objects
 __all__ = [
     "CachedFunction", "CellType", "CodeType", "ExchangedCalls", "cells_of", "code_of", "code_that_calls",
     "copied_function", "empty", "fill", "filled_with", "first_line", "functions_with", "names_called_by",
-    "names_in", "place_of", "with_cells",
+    "names_in", "place_of", "variables_of", "with_cells",
 ]  # fmt: skip
 
 # The code that is compiled here calls on for another function.
@@ -98,6 +98,11 @@ def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:
 def cells_of(function: FunctionType) -> tuple[CellType, ...]:
     """The variables that a function closes over."""
     return function.__closure__ or ()
+
+
+def variables_of(function: FunctionType) -> list[tuple[str, CellType]]:
+    """The variables that a function closes over, by their names."""
+    return [*zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)]
 
 
 def filled_with(cell: CellType, default: Any) -> Any:
