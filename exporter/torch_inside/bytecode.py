@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from opcode import opmap
 from types import CodeType, FunctionType
@@ -88,6 +89,7 @@ def is_guard(frame: FrameType | None, answer: bool, outermost: CodeType) -> bool
     return not any(_catches_now(each) for each in (frame, *frames_of_user(frame, outermost)))
 
 
+@lru_cache(_MOST)
 def _raises_otherwise(code: CodeType, at: int, answer: bool) -> bool:
     """Whether code raises an error where a test at this place has not this answer, wherever it goes after it."""
     steps = [step for step in dis.get_instructions(code) if step.offset >= at][:4]
