@@ -60,6 +60,11 @@ def flattened(x: torch.Tensor) -> torch.Tensor:
     return x.flatten(1) * 2
 
 
+def branched_behind_a_view(x: torch.Tensor) -> torch.Tensor:
+    first = (x * 1)[:, :1].view(-1, 1)
+    return first * 2 if first.is_contiguous() else first
+
+
 writes_through_flatten = op(written_through_flatten, **_LAID)
 writes_through_contiguous = op(written_through_contiguous, **_LAID)
 writes_through_channels_last = op(written_through_channels_last, **_LAID)
@@ -67,6 +72,7 @@ writes_after_padding = op(padded_and_written, **_LAID)
 writes_after_stacking = op(stacked_and_written, **_LAID)
 strides_of_inputs = op(scaled_by_strides, **_LAID)
 questions_about_layouts = op(branched, **_LAID)
+questions_behind_views = op(branched_behind_a_view, floats(3, 2), dynamic={"x": {0: "rows", 1: "columns"}})
 any_layout = op(flattened, **_LAID)
 expanded = op(
     flattened, floats(3, 4, 5).laid("expanded"), dynamic={"x": {0: "batch"}},

@@ -147,8 +147,7 @@ def view(self: torch.Tensor, size: Sequence[Size]) -> Any:
         if strides is not None:
             return Strided(self.dtype, tuple(sizes), tuple(strides))
         result: torch.Tensor = _aten.view.default(self, size)
-        if same_shape(result.shape, sizes):
-            return result
+        return result if same_shape(result.shape, sizes) else Strided(self.dtype, tuple(sizes), tuple(result.stride()))
     return Contiguous(self.dtype, tuple(sizes))
 
 
