@@ -177,7 +177,7 @@ def test_a_case_that_raises_is_named(alone: Path) -> None:
     ("file", "fault"),
     [
         ('tier = "default"\n', Fault.REFUSED),
-        ('tier = "default"\n[FILE]\n"<9" = ["located"]\n', None),
+        ('tier = "default"\n[FILE]\n"<9" = ["here"]\n', None),
         ('tier = "default"\ntorch = "==1.0.*"\n', None),
         (None, None),
     ],
@@ -186,10 +186,10 @@ def test_a_refusal_is_a_fault_where_the_matrix_has_the_case(
     tmp_path: Path, file: str | None, fault: Fault | None
 ) -> None:
     cases = tmp_path / f"cases_of_{tmp_path.name}.py"
-    cases.write_text(_ALONE + "located = op(torch.argwhere, floats(2, 3))\n")
+    cases.write_text(_ALONE + "here = op(torch.argwhere, floats(2, 3))\n")
     if file is not None:
         (tmp_path / "unsupported.toml").write_text(file.replace("FILE", cases.stem))
-    subject = ProbedProgram(draw(0, Hand(_parts(cases, "located"), side_by_side=True)).program)
+    subject = ProbedProgram(draw(0, Hand(_parts(cases, "here"), side_by_side=True)).program)
     with quietly():
         looked = look(subject, Point("onnxruntime", opset=8))
     assert looked.ending is (Ending.REFUSED if fault is None else Ending.FAILED)

@@ -59,10 +59,10 @@ def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Pa
     code, text = invoke("list")
     assert code == 0
     assert text.splitlines() == [
-        "elu[alpha=1.0]     8 cells  listed_cases/some.py:5",
-        "elu[alpha=0.5]     6 cells  listed_cases/some.py:5",
-        "relu               9 cells  listed_cases/some.py:6",
-        "3 cases, 23 cells",
+        "elu[alpha=1.0]     6 cells  listed_cases/some.py:5",
+        "elu[alpha=0.5]     4 cells  listed_cases/some.py:5",
+        "relu               7 cells  listed_cases/some.py:6",
+        "3 cases, 17 cells",
     ]
     assert invoke("list", "relu", "--tier", "smoke")[1].splitlines()[0] == "relu     4 cells  listed_cases/some.py:6"
 

@@ -249,7 +249,7 @@ def test_the_file_is_written_from_a_run(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert run(elu=10, tanh=7) == ["0", "0", '[activation]\n"<10" = ["elu"]\n']
     assert run(elu=10, tanh=7) == ["0", "0", '[activation]\n"<10" = ["elu"]\n']
-    assert run(elu=7, tanh=18) == ["0", "11", '[activation]\n"<16" = ["tanh"]\n']
+    assert run(elu=7, tanh=18) == ["0", "11", '[activation]\n"<12" = ["tanh"]\n']
 
 
 _REFUSED = """

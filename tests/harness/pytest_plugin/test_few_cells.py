@@ -17,7 +17,7 @@ from onnx_parity.harness.case import floats, model, op
 
 sine = op(torch.sin, floats(2, 3))
 waves = op(lambda x, f: f(x), floats(2, 3), f=[torch.sin, torch.cos])
-layer = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[1, 2, 3, 4, 5, 6])
+layer = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[*range(1, 20)])
 quick = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[1, 2, 3], tier="smoke")
 """
 
