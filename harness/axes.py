@@ -27,7 +27,7 @@ TURNING_OPSETS = (
 EVERY_OPSETS = tuple(
     tuple(opset for opset in ONNXRUNTIME_OPSETS if opset % 8 == part or opset in SMOKE_OPSETS) for part in range(8)
 )
-#: Those opsets for what is run at few of them, in parts that cases, dtypes and shapes take in turn.
+#: Few of the opsets at which operators change, in parts that dtypes, dynamic sizes and models take in turn.
 SPREAD_OPSETS = (
     (9, MIDDLE_OPSET), (MIDDLE_OPSET,), (13, MIDDLE_OPSET), (MIDDLE_OPSET,), (MIDDLE_OPSET, _NEWEST), (MIDDLE_OPSET,),
     (11, MIDDLE_OPSET), (MIDDLE_OPSET, 23),

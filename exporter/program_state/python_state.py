@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import torch
 
-from onnx_parity.exporter.program_state.kept_state import Kept, changed_in
+from onnx_parity.exporter.program_state.changed_objects import changed_in
 from onnx_parity.exporter.program_state.saved_objects import (
     ABSENT,
     Cache,
@@ -28,6 +28,7 @@ from onnx_parity.exporter.program_state.saved_objects import (
     Entries,
     Globals,
     Items,
+    Kept,
     Members,
     Place,
     Slots,

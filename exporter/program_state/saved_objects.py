@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, MutableSequence, Set
 from operator import is_
 from types import MemberDescriptorType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ __all__ = [
     "Entries",
     "Globals",
     "Items",
+    "Kept",
     "Members",
     "Place",
     "Slots",
@@ -32,8 +33,20 @@ __all__ = [
 ABSENT: Any = object()
 
 
+class Kept(NamedTuple):
+    """A part of an object that is another now: the entry of a dict, an attribute, or the object as a whole."""
+
+    holder: Any
+    #: The key or the name; None for a whole.
+    key: str | int | None
+
+
 class Place(msgspec.Struct, eq=False):
     """An object that can be written to, and its contents when it was saved."""
+
+    def changes(self) -> Iterator[Kept]:
+        """What is other than it was, as far as a later call may compute with it."""
+        raise NotImplementedError
 
     def new_values(self) -> Iterator[Any]:
         """What it holds now that it did not hold."""
@@ -50,6 +63,12 @@ class Entries(Place, eq=False):
     def _is_changed(self) -> bool:
         now, before = copied(self.now), self.before
         return len(now) != len(before) or not _same(now.values(), before.values()) or not _same(now, before)
+
+    def changes(self) -> Iterator[Kept]:
+        now, before = copied(self.now), self.before
+        for key in {**before, **now}:
+            if now.get(key, ABSENT) is not before.get(key, ABSENT):
+                yield Kept(self.now, key if type(key) in (str, int) else None)
 
     def new_values(self) -> Iterator[Any]:
         if self._is_changed():
@@ -99,6 +118,9 @@ class Globals(Place, eq=False):
         # A module that the program has imported stays: another import would not put it there again.
         return [*changed, *(name for name in added if type(now[name]) is not ModuleType)]
 
+    def changes(self) -> Iterator[Kept]:
+        yield from (Kept(self.now, name) for name in self.changed())
+
     def new_values(self) -> Iterator[Any]:
         yield from [self.now[name] for name in self.changed() if name in self.now]
 
@@ -115,6 +137,9 @@ class Cache(Place, eq=False):
 
     cache: CachedFunction[Any]
     misses: int
+
+    def changes(self) -> Iterator[Kept]:
+        return iter(())  # What it gives is what it would compute.
 
     def new_values(self) -> Iterator[Any]:
         if self.cache.cache_info().misses != self.misses:
@@ -133,6 +158,10 @@ class Items(Place, eq=False):
     def _is_changed(self) -> bool:
         return len(self.now) != len(self.before) or not _same(list(self.now), self.before)
 
+    def changes(self) -> Iterator[Kept]:
+        if self._is_changed():
+            yield Kept(self.now, None)
+
     def new_values(self) -> Iterator[Any]:
         if self._is_changed():
             known = set(map(id, self.before))
@@ -148,12 +177,19 @@ class Members(Place, eq=False):
     now: set[Any]
     before: set[Any]
 
+    def _is_changed(self) -> bool:
+        return set(map(id, list(self.now))) != set(map(id, self.before))
+
+    def changes(self) -> Iterator[Kept]:
+        if self._is_changed():
+            yield Kept(self.now, None)
+
     def new_values(self) -> Iterator[Any]:
         known = set(map(id, self.before))
         yield from [item for item in list(self.now) if id(item) not in known]
 
     def restore(self) -> None:
-        if set(map(id, list(self.now))) != set(map(id, self.before)):
+        if self._is_changed():
             self.now.clear()
             self.now.update(self.before)
 
@@ -163,6 +199,10 @@ class Cell(Place, eq=False):
 
     cell: CellType
     before: Any
+
+    def changes(self) -> Iterator[Kept]:
+        if content_of(self.cell) is not self.before:
+            yield Kept(self.cell, None)
 
     def new_values(self) -> Iterator[Any]:
         now = content_of(self.cell)
@@ -182,6 +222,10 @@ class ClassAttributes(Place, eq=False):
     cls: type
     before: dict[str, Any]
 
+    def changes(self) -> Iterator[Kept]:
+        now = dict(vars(self.cls))
+        yield from (Kept(self.cls, name) for name in now if now[name] is not self.before.get(name, ABSENT))
+
     def new_values(self) -> Iterator[Any]:
         now = dict(vars(self.cls))
         yield from [value for name, value in now.items() if self.before.get(name, ABSENT) is not value]
@@ -195,6 +239,11 @@ class ClassAttributes(Place, eq=False):
 class Slots(Place, eq=False):
     owner: Any
     before: dict[str, Any]
+
+    def changes(self) -> Iterator[Kept]:
+        for name, value in self.before.items():
+            if getattr(self.owner, name, ABSENT) is not value:
+                yield Kept(self.owner, name)
 
     def new_values(self) -> Iterator[Any]:
         now = {name: getattr(self.owner, name, ABSENT) for name in self.before}

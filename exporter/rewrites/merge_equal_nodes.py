@@ -61,7 +61,7 @@ def _key(node: ir.Node) -> Hashable:
 
 
 def _items(output: ir.Value) -> Hashable:
-    """What a list holds, because two empty lists are the same only if they are of the same tensors"""
+    """What a list holds, because two empty lists are the same only if they are of the same tensors."""
     return str(output.shape) if isinstance(output.type, ir.SequenceType) else None
 
 

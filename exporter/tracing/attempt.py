@@ -23,9 +23,9 @@ from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
-from onnx_parity.exporter.program_state.kept_state import Kept
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.python_state import PythonState
+from onnx_parity.exporter.program_state.saved_objects import Kept
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry

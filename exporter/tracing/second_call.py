@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 
 from onnx_parity.exporter.errors import CaptureError, DroppedWriteWarning
-from onnx_parity.exporter.program_state.kept_state import named
+from onnx_parity.exporter.program_state.changed_objects import named
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.tracing.attempt import FailedThere, Traced
 from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, are_the_same

@@ -7,73 +7,28 @@ by recording that call (`tracing/second_call.py`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from onnx_parity.exporter.program_state.saved_objects import (
-    ABSENT,
-    Cell,
-    ClassAttributes,
-    Entries,
-    Globals,
-    Items,
-    Members,
-    Place,
-    Slots,
-    content_of,
-    copied,
-)
+from onnx_parity.exporter.program_state.saved_objects import Kept, Place, content_of, copied
 from onnx_parity.exporter.torch_inside.bytecode import line_writing
 from onnx_parity.exporter.torch_inside.code_objects import code_of, names_in, variables_of
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, modules_of, parameters_of
 
-__all__ = ["Kept", "changed_in", "named"]
+__all__ = ["changed_in", "named"]
 
 #: The number of objects at which the search for a name ends.
 _MOST = 20_000
-
-
-class Kept(NamedTuple):
-    """A part of an object that is another now: the entry of a dict, an attribute, or the object as a whole."""
-
-    holder: Any
-    #: The key or the name; None for a whole.
-    key: str | int | None
 
 
 def changed_in(places: Iterable[Place], program: object) -> list[Kept]:
     """What is other than it was, but for the buffers of a module, which a recording replaces."""
     modules = program.modules() if isinstance(program, torch.nn.Module) else ()
     passed = {id(each) for module in modules for each in (buffers_of(module), parameters_of(module))}
-    return [each for place in places for each in _changes(place) if id(each.holder) not in passed]
-
-
-def _changes(place: Place) -> Iterator[Kept]:
-    match place:
-        case Globals():
-            yield from (Kept(place.now, name) for name in place.changed())
-        case Entries():
-            now, before = copied(place.now), place.before
-            if now.keys() != before.keys() or any(now[key] is not before[key] for key in before):
-                for key in {**before, **now}:
-                    if now.get(key, ABSENT) is not before.get(key, ABSENT):
-                        yield Kept(place.now, key if type(key) in (str, int) else None)
-        case Items() if [*map(id, place.now)] != [*map(id, place.before)]:
-            yield Kept(place.now, None)
-        case Members() if {*map(id, place.now)} != {*map(id, place.before)}:
-            yield Kept(place.now, None)
-        case Cell() if content_of(place.cell) is not place.before:
-            yield Kept(place.cell, None)
-        case Slots():
-            for name, value in place.before.items():
-                if getattr(place.owner, name, ABSENT) is not value:
-                    yield Kept(place.owner, name)
-        case ClassAttributes():
-            now = dict(vars(place.cls))
-            yield from (Kept(place.cls, n) for n in now if now[n] is not place.before.get(n, ABSENT))
+    return [each for place in places for each in place.changes() if id(each.holder) not in passed]
 
 
 def named(
