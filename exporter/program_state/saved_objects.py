@@ -12,6 +12,7 @@ import msgspec
 
 from onnx_parity.exporter.torch_inside.code_objects import CachedFunction, CellType, empty, fill, filled_with
 from onnx_parity.exporter.torch_inside.garbage import get_referents
+from onnx_parity.exporter.torch_inside.patch import is_replacement
 
 __all__ = [
     "ABSENT",
@@ -224,7 +225,8 @@ class ClassAttributes(Place, eq=False):
 
     def changes(self) -> Iterator[Kept]:
         now = dict(vars(self.cls))
-        yield from (Kept(self.cls, name) for name in now if now[name] is not self.before.get(name, ABSENT))
+        changed = [name for name in now if now[name] is not self.before.get(name, ABSENT)]
+        yield from (Kept(self.cls, name) for name in changed if not is_replacement(now[name]))
 
     def new_values(self) -> Iterator[Any]:
         now = dict(vars(self.cls))

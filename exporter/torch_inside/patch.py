@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from onnx_parity.exporter.errors import OnnxExporterWarning
@@ -42,6 +42,7 @@ __all__ = [
     "Patch",
     "Patches",
     "describe_missing",
+    "is_replacement",
     "of_module",
 ]
 
@@ -410,3 +411,12 @@ def _chosen_by_thread(ours: Ours, here: Callable[[], bool], torchs: Callable[...
     if isinstance(torchs, BuiltinFunctionType):
         stand_in_for_builtin(torchs, call)
     return call
+
+
+#: The code of all that `_chosen_by_thread` makes of functions.
+_CALL = next(each for each in _chosen_by_thread.__code__.co_consts if isinstance(each, CodeType))
+
+
+def is_replacement(value: object) -> bool:
+    """Whether an attribute is what a patch has put there, and not the program."""
+    return isinstance(value, FunctionType) and value.__code__ is _CALL

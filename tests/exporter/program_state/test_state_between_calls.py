@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import onnx_parity
+from onnx_parity.exporter.program_state.saved_objects import ClassAttributes
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute
 
 _X = torch.randn(2, 3)
 
@@ -199,3 +201,17 @@ def test_what_is_no_state_is_not_said(
     with warnings.catch_warnings():
         warnings.simplefilter("error", onnx_parity.DroppedWriteWarning)
         onnx_parity.export(_Keeping(function), (_X,), dynamic_shapes=dynamic)
+
+
+def test_what_a_patch_has_put_there_is_no_change() -> None:
+    class Owner:
+        def size(self) -> int:
+            return 1
+
+    place = ClassAttributes(Owner, dict(vars(Owner)))
+    patch = FunctionAttribute(Owner, "size", lambda replaced, owner: replaced(owner) + 1)
+    assert patch.put_in()
+    assert not [*place.changes()]
+    patch.take_out()
+    Owner.size = lambda self: 3  # type: ignore[method-assign]
+    assert [each.key for each in place.changes()] == ["size"]
