@@ -65,6 +65,57 @@ def branched_behind_a_view(x: torch.Tensor) -> torch.Tensor:
     return first * 2 if first.is_contiguous() else first
 
 
+def repeated(x: torch.Tensor) -> torch.Tensor:
+    """A copy, or a view that repeats one column."""
+    return (x * 1)[:, None].expand(-1, 2, -1).flatten(1)
+
+
+@torch.jit.script
+def doubled_if_contiguous(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.is_contiguous() else x
+
+
+@torch.jit.script
+def doubled_if_its_columns_are(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.t().is_contiguous() else x
+
+
+@torch.jit.script
+def doubled_if_channels_are_last(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.t()[None, None].is_contiguous(memory_format=torch.channels_last) else x
+
+
+@torch.jit.script
+def multiplied_by_strides(x: torch.Tensor) -> torch.Tensor:
+    return x * x.stride(0) + x.t().stride()[1]
+
+
+@torch.jit.script
+def written_with_channels_last(x: torch.Tensor) -> torch.Tensor:
+    x[None].contiguous(memory_format=torch.channels_last).zero_()
+    return x
+
+
+def repeated_in_a_script(x: torch.Tensor) -> torch.Tensor:
+    return doubled_if_contiguous(repeated(x))
+
+
+def columns_in_a_script(x: torch.Tensor) -> torch.Tensor:
+    return doubled_if_its_columns_are(repeated(x))
+
+
+def channels_in_a_script(x: torch.Tensor) -> torch.Tensor:
+    return doubled_if_channels_are_last(repeated(x))
+
+
+def strides_in_a_script(x: torch.Tensor) -> torch.Tensor:
+    return multiplied_by_strides(repeated(x))
+
+
+def written_in_a_script(x: torch.Tensor) -> torch.Tensor:
+    return written_with_channels_last(x * 1)
+
+
 writes_through_flatten = op(written_through_flatten, **_LAID)
 writes_through_contiguous = op(written_through_contiguous, **_LAID)
 writes_through_channels_last = op(written_through_channels_last, **_LAID)
@@ -73,6 +124,19 @@ writes_after_stacking = op(stacked_and_written, **_LAID)
 strides_of_inputs = op(scaled_by_strides, **_LAID)
 questions_about_layouts = op(branched, **_LAID)
 questions_behind_views = op(branched_behind_a_view, floats(3, 2), dynamic={"x": {0: "rows", 1: "columns"}})
+#: The models assume that there are more columns than one.
+_MATRIX: Keywords = {
+    "x": floats(3, 2), "dynamic": {"x": {0: "rows", 1: "columns"}},
+    "sizes": {"rows": [1, 4, 1, 0], "columns": [2, 3, 5, 2]},
+}  # fmt: skip
+script_asks_of_repeated = op(repeated_in_a_script, **_MATRIX)
+script_asks_of_columns = op(columns_in_a_script, **_MATRIX)
+script_asks_of_channels = op(channels_in_a_script, **_MATRIX)
+script_asks_for_strides = op(strides_in_a_script, **_MATRIX)
+script_writes_with_channels_last = op(
+    written_in_a_script, floats(2, 3, 4), dynamic={"x": {0: "channels", 1: "height", 2: "width"}},
+    sizes={"channels": [2, 3, 7], "height": [1, 4, 2], "width": [2, 3, 5]},
+)  # fmt: skip
 any_layout = op(flattened, **_LAID)
 expanded = op(
     flattened, floats(3, 4, 5).laid("expanded"), dynamic={"x": {0: "batch"}},

@@ -287,9 +287,11 @@ class LayoutsAsked:
             self._decide(tensor, expressions(tensor.stride()))
 
     def answer(self, tensor: torch.Tensor, answer: Any) -> Any:
-        """The answer to the question of the program whether a tensor is contiguous."""
+        """The answer to the question of the program whether a tensor is contiguous. That of a script is a condition on
+        dynamic sizes, by which the model branches."""
         self.ask(tensor)
-        is_turned = isinstance(answer, bool) and self._decide(tensor, answer)
+        is_symbolic = isinstance(answer, torch.SymBool)
+        is_turned = self._decide(tensor, answer.node.expr if is_symbolic else answer)
         return not answer if is_turned else answer
 
     def ask_where_caught(self, tensor: torch.Tensor) -> None:

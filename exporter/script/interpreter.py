@@ -20,6 +20,7 @@ from onnx_parity.exporter.script.block_captures import Outside
 from onnx_parity.exporter.script.numbers import DTYPES, NUMERIC, compute, convert, depends_on_values
 from onnx_parity.exporter.script.operator_arguments import (
     DTYPE_OF_NUMBER,
+    MEMORY_FORMATS,
     Part,
     arguments_of,
     from_python,
@@ -241,8 +242,8 @@ class Interpreter:
             result = operator.call(*positional, **named)
         name, asked = schema_of(operator.call).name, self.blocks.recorder.layouts_asked
         if name in MAY_COPY:
-            layout = [*positional[1:], *named.values(), torch.contiguous_format][0]
-            order = order_of(layout, positional[0].ndim) if name == "aten::contiguous" else None
+            layout = [*positional[1:], *named.values(), 0][0]
+            order = order_of(MEMORY_FORMATS[layout], positional[0].ndim) if name == "aten::contiguous" else None
             result = asked.made(positional[0], result, order)
         elif name == "aten::to":
             result = asked.made(positional[0], result, is_known=True)

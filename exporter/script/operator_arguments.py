@@ -15,6 +15,7 @@ from onnx_parity.exporter.torch_inside.dispatcher import overload_of, schema_of
 
 __all__ = [
     "DTYPE_OF_NUMBER",
+    "MEMORY_FORMATS",
     "NUMBER_OF_DTYPE",
     "NUMBER_OF_LAYOUT",
     "Part",
@@ -40,6 +41,8 @@ DTYPE_OF_NUMBER = dict(
 )  # fmt: skip
 NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
 NUMBER_OF_LAYOUT = {torch.strided: 0, torch.sparse_coo: 1}
+#: Of TorchScript's numbers for them.
+MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 
 #: For an overload that takes numbers, the overloads that may take tensors instead.
 _OVER_TENSORS = {

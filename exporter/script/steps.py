@@ -27,6 +27,7 @@ def step_of(*kinds: str) -> Callable[[_Do], _Do]:
     """Let the decorated function run steps of these kinds."""
 
     def register(do: _Do) -> _Do:
+        assert _steps.keys().isdisjoint(kinds), f"there are two functions for steps of one of the kinds {kinds}"
         _steps.update(dict.fromkeys(kinds, do))
         for kind in kinds:
             add(Rule(kind, Aspect.SCRIPT, do))

@@ -34,12 +34,6 @@ def _size(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return x.shape[blocks.number(axis[0])] if axis else ScriptList(list(x.shape))
 
 
-@step_of("aten::stride")
-def _stride(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    x, *axis = arguments
-    return x.stride(axis[0]) if axis else ScriptList(list(x.stride()))
-
-
 #: What a script reads of a tensor or a device without an operator.
 _METADATA: dict[str, Callable[[Any], Any]] = {
     "aten::dim": lambda x: int(x.ndim),

@@ -168,13 +168,12 @@ def _decides_alike(decided: ByLayout, recorded: Traced, there: Traced, values: M
 
 
 def _with_sizes(outcome: Any, values: Mapping[Symbol, int]) -> Any:
-    """Strides with the sizes of axes; those that depend on values of tensors stay what they are."""
-    if not isinstance(outcome, tuple):
-        return outcome
-    return tuple(
-        each.at(values) if isinstance(each, Expression) and each.free_symbols <= values.keys() else each
-        for each in outcome
-    )
+    """Strides, or the condition that a script asks for, with the sizes of axes; those that depend on values of tensors
+    stay what they are."""
+    if isinstance(outcome, tuple):
+        return tuple(_with_sizes(each, values) for each in outcome)
+    is_known = isinstance(outcome, Expression) and outcome.free_symbols <= values.keys()
+    return outcome.at(values) if is_known else outcome
 
 
 def _conditions(decided: ByLayout, tried: Sequence[_At], here: _Values, in_example: _Values) -> list[Answer]:

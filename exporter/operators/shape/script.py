@@ -10,9 +10,10 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Varying, same_size
 from onnx_parity.exporter.recording.blocks import Blocks
-from onnx_parity.exporter.script.operator_arguments import from_python
+from onnx_parity.exporter.script.operator_arguments import MEMORY_FORMATS, from_python
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
+from onnx_parity.exporter.script.values import ScriptList
 from onnx_parity.exporter.sizes.layouts import order_of
 
 __all__: list[str] = []
@@ -21,11 +22,16 @@ __all__: list[str] = []
 @step_of("aten::is_contiguous")
 def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """A condition on dynamic sizes, by which the model branches."""
-    x, *layout = arguments
-    _ask(blocks, x)
-    order = order_of(layout[0] if layout else torch.contiguous_format, x.ndim)
+    x, *numbers = arguments
+    blocks.recorder.unclear_layouts.refuse(x)
+    answer = _is_contiguous(x, MEMORY_FORMATS[numbers[0]] if numbers else torch.contiguous_format)
+    return blocks.recorder.layouts_asked.answer(x, answer)
+
+
+def _is_contiguous(x: torch.Tensor, memory_format: torch.memory_format) -> Any:
+    order = order_of(memory_format, x.ndim)
     if order is None or not any(isinstance(size, Varying) for size in x.shape):
-        return NotImplemented
+        return x.is_contiguous(memory_format=memory_format)
     lies_in_order: Any = True
     expected: Any = 1
     for axis in order:
@@ -39,13 +45,10 @@ def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("aten::stride")
 def stride(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Strides are refused where they depend on the branch that has run."""
-    _ask(blocks, arguments[0], exactly=True)
-    return NotImplemented
-
-
-def _ask(blocks: Blocks, x: torch.Tensor, *, exactly: bool = False) -> None:
+    x, *axis = arguments
     blocks.recorder.unclear_layouts.refuse(x)
-    blocks.recorder.layouts_asked.ask(x, exactly=exactly)
+    blocks.recorder.layouts_asked.ask(x, exactly=True)
+    return x.stride(axis[0]) if axis else ScriptList(list(x.stride()))
 
 
 @step_of("aten::copy_")

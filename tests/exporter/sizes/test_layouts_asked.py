@@ -37,6 +37,11 @@ ASKED = {
     "return x.diff(dim=0, n=3).sum() + torch.trapezoid(x, dim=0).sum()": False,
     "v = (x.t() * 1).cummax(0)[0]; w = v.t().contiguous(); w[0] = 3; return v * 2": True,
     "y = x * 1; y.fill_diagonal_(3, wrap=True); return y": False,
+    "return doubled_if_contiguous(repeated(x).t())": True,
+    "return doubled_if_contiguous(repeated(x))": True,
+    "return doubled_if_contiguous((x @ x.t()).t())": False,
+    "return doubled_if_channels_are_last(repeated(x).t()[None, None])": True,
+    "return multiplied_by_strides(repeated(x))": True,
     "return torch.vmap(lambda row: row.cumsum(0), in_dims=1, out_dims=1)(x)": False,
 }
 #: What is asked of a memory that values of a model do not have.
@@ -50,12 +55,36 @@ def images(x: torch.Tensor) -> torch.Tensor:
     return x[:, :, None, None].expand(-1, -1, 2, 3).contiguous(memory_format=torch.channels_last)
 
 
+def repeated(x: torch.Tensor) -> torch.Tensor:
+    """A copy, or a view that repeats one row."""
+    return (x * 1).expand(2, -1, -1).reshape(2 * x.shape[0], x.shape[1])
+
+
+@torch.jit.script
+def doubled_if_contiguous(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.is_contiguous() else x
+
+
+@torch.jit.script
+def doubled_if_channels_are_last(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.is_contiguous(memory_format=torch.channels_last) else x
+
+
+@torch.jit.script
+def multiplied_by_strides(x: torch.Tensor) -> torch.Tensor:
+    return x * x.stride(0) + x.t().stride()[1]
+
+
+SCRIPTS = (doubled_if_contiguous, doubled_if_channels_are_last, multiplied_by_strides)
+
+
 def _program(text: str) -> Callable[[torch.Tensor], torch.Tensor]:
     """A function of one line, which exports can read."""
     file = f"<{text}>.py"
     source = f"def program(x):\n    {text}\n"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    names = {"torch": torch, "images": images}
+    names = {"torch": torch, "images": images, "repeated": repeated}
+    names |= {script.name: script for script in SCRIPTS}
     exec(compile(source, file, "exec"), names)
     return names["program"]  # type: ignore[return-value]
 
