@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import Keywords, floats, op
+from onnx_parity.harness.case import Keywords, floats, op, scripted
 
 _IMAGES = floats(2, 3, 4, 5)
 #: The example lies in each layout; the model has that of the example at any size that is assumed.
@@ -70,27 +70,27 @@ def repeated(x: torch.Tensor) -> torch.Tensor:
     return (x * 1)[:, None].expand(-1, 2, -1).flatten(1)
 
 
-@torch.jit.script
+@scripted
 def doubled_if_contiguous(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if x.is_contiguous() else x
 
 
-@torch.jit.script
+@scripted
 def doubled_if_its_columns_are(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if x.t().is_contiguous() else x
 
 
-@torch.jit.script
+@scripted
 def doubled_if_channels_are_last(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if x.t()[None, None].is_contiguous(memory_format=torch.channels_last) else x
 
 
-@torch.jit.script
+@scripted
 def multiplied_by_strides(x: torch.Tensor) -> torch.Tensor:
     return x * x.stride(0) + x.t().stride()[1]
 
 
-@torch.jit.script
+@scripted
 def written_with_channels_last(x: torch.Tensor) -> torch.Tensor:
     x[None].contiguous(memory_format=torch.channels_last).zero_()
     return x

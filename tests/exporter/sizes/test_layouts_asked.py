@@ -75,7 +75,11 @@ def multiplied_by_strides(x: torch.Tensor) -> torch.Tensor:
     return x * x.stride(0) + x.t().stride()[1]
 
 
-SCRIPTS = (doubled_if_contiguous, doubled_if_channels_are_last, multiplied_by_strides)
+SCRIPTS = {
+    "doubled_if_contiguous": doubled_if_contiguous,
+    "doubled_if_channels_are_last": doubled_if_channels_are_last,
+    "multiplied_by_strides": multiplied_by_strides,
+}
 
 
 def _program(text: str) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -83,8 +87,7 @@ def _program(text: str) -> Callable[[torch.Tensor], torch.Tensor]:
     file = f"<{text}>.py"
     source = f"def program(x):\n    {text}\n"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    names = {"torch": torch, "images": images, "repeated": repeated}
-    names |= {script.name: script for script in SCRIPTS}
+    names = {"torch": torch, "images": images, "repeated": repeated, **SCRIPTS}
     exec(compile(source, file, "exec"), names)
     return names["program"]  # type: ignore[return-value]
 
