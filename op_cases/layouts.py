@@ -96,23 +96,23 @@ def written_with_channels_last(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def repeated_in_a_script(x: torch.Tensor) -> torch.Tensor:
+def repeated_in_a_script(x: torch.Tensor) -> object:
     return doubled_if_contiguous(repeated(x))
 
 
-def columns_in_a_script(x: torch.Tensor) -> torch.Tensor:
+def columns_in_a_script(x: torch.Tensor) -> object:
     return doubled_if_its_columns_are(repeated(x))
 
 
-def channels_in_a_script(x: torch.Tensor) -> torch.Tensor:
+def channels_in_a_script(x: torch.Tensor) -> object:
     return doubled_if_channels_are_last(repeated(x))
 
 
-def strides_in_a_script(x: torch.Tensor) -> torch.Tensor:
+def strides_in_a_script(x: torch.Tensor) -> object:
     return multiplied_by_strides(repeated(x))
 
 
-def written_in_a_script(x: torch.Tensor) -> torch.Tensor:
+def written_in_a_script(x: torch.Tensor) -> object:
     return written_with_channels_last(x * 1)
 
 
