@@ -164,7 +164,12 @@ instance_norm_of_no_positions = op(
     floats(2, 5, 3),
     dynamic={"x": {1: "positions"}},
     sizes={"positions": [0]},
-    tier="full",
+)
+norms_of_some_columns = op(
+    lambda x: (F.instance_norm(x[..., 1:] * 2), F.group_norm(x[..., 1:], 2), F.group_norm(x * 2, 1)),
+    floats(2, 4, 3, 5),
+    dynamic={"x": {2: "height", 3: "width"}},
+    sizes={"height": [0, 2, 3, 7], "width": [5, 1, 0, 3]},
 )
 instance_norm_dtypes = op(F.instance_norm, _SMALL, weight=floats(4), bias=floats(4), dtypes=FLOATS)
 

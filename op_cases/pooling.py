@@ -186,6 +186,12 @@ adaptive_avg_pool_to_any_size = op(
     sizes={"height": [7, 12], "bins": [1, 20, 0]},
     tier="default",
 )
+adaptive_avg_pool_of_some_columns = op(
+    lambda x: (F.adaptive_avg_pool2d(x[..., 1:], 1), x.transpose(1, 2).mean((2, 3), keepdim=True)),
+    floats(2, 4, 3, 5),
+    dynamic={"x": {2: "height", 3: "width"}},
+    sizes={"height": [0, 2, 3, 7], "width": [5, 1, 0, 3]},
+)
 adaptive_avg_pool_unbatched = op(nn.AdaptiveAvgPool2d, floats(3, 10, 7), output_size=[1, (5, 7), (4, 3)])
 adaptive_avg_pool_channels_last = op(
     lambda x, size: (

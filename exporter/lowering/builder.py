@@ -70,6 +70,7 @@ class Graph(Constants):
         self._names: dict[str, int] = {}
         #: The values of size expressions whose nodes are in this subgraph, or in one around it.
         self.known_numbers: dict[Expression, Value] = {}
+        self.occupied: frozenset[Expression] = frozenset()
         self._find_symbol: Callable[[str], SymbolSource[Value]]
         self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
 
@@ -247,6 +248,7 @@ class Graph(Constants):
     def body(self) -> Iterator[Body]:
         """A context in which added nodes go into a subgraph. If, Loop and Scan take its `graph` as an attribute."""
         outer, node, integers, wide = self.nodes, self.node, self.known_numbers, self._wide
+        occupied = self.occupied
         self.nodes, self.known_numbers, self._wide = [], dict(integers), {}
         body = Body(self)
         try:
@@ -254,6 +256,7 @@ class Graph(Constants):
             body.close(self.nodes)
         finally:
             self.nodes, self.node, self.known_numbers, self._wide = outer, node, integers, wide
+            self.occupied = occupied
 
     def take_back(self, first: int) -> None:
         """Remove all nodes from that number on."""

@@ -13,6 +13,7 @@ import torch
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.graph.graph import Block, Size, SymbolSource
 from onnx_parity.exporter.graph.graph import Value as AtenValue
+from onnx_parity.exporter.lowering.values.shapes import may_be_empty
 from onnx_parity.exporter.lowering.values.subgraph import Body
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
@@ -32,6 +33,8 @@ class Base(ABC):
     nodes: list[ir.Node]
     #: The values of the sizes, and of what is computed from them, whose nodes have been written.
     known_numbers: dict[Expression, Value]
+    #: The sizes that are not 0 where the nodes run that are being written: operators before them run with no other.
+    occupied: frozenset[Expression]
 
     @overload
     def op(self, name: str, *inputs: Operand | None, outputs: Literal[1] = 1, **attributes: Any) -> Value: ...
@@ -72,6 +75,15 @@ class Base(ABC):
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool: ...
     @abstractmethod
     def symbol(self, name: str) -> SymbolSource[Value]: ...
+
+    def note_occupied(self, sizes: Sequence[Size]) -> None:
+        """Note that what follows runs only where none of these sizes is 0."""
+        self.occupied |= {size.node.expr for size in sizes if not isinstance(size, int)}
+
+    def may_be_empty(self, sizes: Sequence[Size]) -> bool:
+        """Whether one of the sizes may be 0 where the nodes run that are being written."""
+        unsure = filter(may_be_empty, sizes)
+        return any(isinstance(size, int) or size.node.expr not in self.occupied for size in unsure)
 
     def require_opset(self, since: int, reason: str) -> None:
         """Refuse the operator that is being lowered if the target opset is before `since`, the first that has it."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.dtypes import fits_attribute
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import may_be_empty, product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
@@ -60,9 +61,18 @@ class NormForms(Base):
             channels = [x.sizes[1]]
             scale = self.full(channels, 1, x.dtype) if weight is None else weight
             shift = self.full(channels, 0, x.dtype) if bias is None else bias
-            return shaped(self.op("InstanceNormalization", x, scale, shift, epsilon_f=epsilon), x.shape)
+            rows = self._rows(x, x.sizes[1], x.sizes[2:]) or x
+            y = self.op("InstanceNormalization", rows, scale, shift, epsilon_f=epsilon)
+            return shaped(y, x.shape) if rows is x else self.reshape(y, x.sizes)
         y = self.standardised(x, list(range(2, x.rank)), epsilon)
         return self.affine(y, self.per_channel(weight, x), self.per_channel(bias, x))
+
+    def _rows(self, x: Value, channels: Size, sizes: Sequence[Size]) -> Value | None:
+        """The elements of each channel in a row: no rows where there are no elements, for which onnxruntime ends the
+        process. None if there are always some, as far as is known."""
+        if not isinstance(channels, int) or not self.may_be_empty(sizes):
+            return None
+        return self.op("Reshape", x, self.ints([-1, channels, torch.sym_max(product(sizes), 1)]))
 
     def group_norm(self, x: Value, groups: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
         """Normalize groups of channels. GroupNormalization takes one weight for each channel from opset 21 on.
@@ -80,6 +90,8 @@ class NormForms(Base):
             shift = self.full(channels, 0, x.dtype) if bias is None else bias
             return self.op("GroupNormalization", x, scale, shift, num_groups_i=groups, epsilon_f=epsilon)
         elements = x.sizes[1] // groups * product(x.sizes[2:])
+        if not self.may_be_empty(x.sizes[1:]):
+            self.note_occupied([elements])
         y = self.instance_norm(self.reshape(x, [x.sizes[0], groups, elements]), None, None, epsilon)
         return self.affine(self.reshape(y, x.sizes), self.per_channel(weight, x), self.per_channel(bias, x))
 

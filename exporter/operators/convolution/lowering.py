@@ -40,6 +40,7 @@ def convolution(
         "group_i": groups,
     }
     if not transposed:
+        g.note_occupied(g.out.shape[-axes:])  # torch refuses images that are smaller than a filter.
         operands = [input, weight, *([] if bias is None else [bias])]
         conv: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
         return conv

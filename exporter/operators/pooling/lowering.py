@@ -68,6 +68,7 @@ def avg_pool(
     axes = int(g.operator[-2])
     x, unbatched = batched(g, self, axes)
     windows = Windows(g, self, axes, kernel_size, stride, padding, ceil_mode=ceil_mode)
+    g.note_occupied([*self.sizes[-axes:], *g.out.shape[-axes:]])  # torch refuses images without elements.
     if not g.has_kernel("AveragePool", x.dtype):
         pooled = _average_by_taps(g, x, windows, count_include_pad, divisor_override)
     elif divisor_override is not None:
@@ -125,6 +126,7 @@ def max_pool(
     axes = int(g.operator.partition("pool")[2][0])
     x, unbatched = batched(g, self, axes)
     windows = Windows(g, self, axes, kernel_size, stride, padding, dilation, ceil_mode)
+    g.note_occupied([*self.sizes[-axes:], *g.out.shape[-axes:]])
     results = max_over(g, x, windows, len(g.node.outputs) > 1 and g.is_used(1))
     if unbatched:
         results = [g.squeeze(result, [0]) for result in results]

@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import product, same_size
+from onnx_parity.exporter.lowering.values.shapes import product
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -60,8 +60,8 @@ def prod(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: 
 def mean(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
     x = g.cast(self, g.out.dtype)
     # Over one axis onnxruntime would not find a norm of a sequence of features.
-    is_pooling = keepdim and axes_of(x, dim) == list(range(2, max(x.rank, 4))) and not same_size(_count(x, dim), 0)
-    if is_pooling and g.has_kernel("GlobalAveragePool", x.dtype):
+    is_pooling = keepdim and axes_of(x, dim) == list(range(2, max(x.rank, 4)))
+    if is_pooling and not g.may_be_empty(x.sizes[1:]) and g.has_kernel("GlobalAveragePool", x.dtype):
         return g.op("GlobalAveragePool", x)
     return _mean(g, x, dim, keepdim)
 
