@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ from onnx_parity.exporter.verification.trials import Trial
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
 
-__all__ = ["ProgramOutputs"]
+__all__ = ["ProgramOutputs", "without_fused_attention"]
 
 #: Operators of ONNX that compute one step after another, as if each were a graph of its own.
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
@@ -215,6 +215,17 @@ class ProgramOutputs:
                 value = attribute_at(program, end.name)
                 values.append(value.detach().clone() if isinstance(value, torch.Tensor) else _of_number(value))
         return values
+
+
+@contextmanager
+def without_fused_attention() -> Iterator[None]:
+    """A context in which the modules of attention call one operator after the other."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
 
 
 def _relative_noise(value: Array, exact: Float64Array) -> float:

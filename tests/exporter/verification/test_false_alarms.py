@@ -188,3 +188,24 @@ def test_dtypes_among_the_results_of_halves(dtype: torch.dtype) -> None:
     for seed in range(5):
         torch.manual_seed(seed)
         onnx_parity.export(Deep().to(dtype).eval(), (torch.randn(2, 9, 32, dtype=dtype),), verify=True)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+@pytest.mark.parametrize("axes", [None, {0: "batch", 1: "length"}])
+def test_queries_that_see_no_key(nested: bool, axes: Any) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 6, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval()
+    padding = torch.tensor([[False, False, True], [False, False, False]])
+    # For other values the second row is padding alone, for which torch's fused kernels give NaN.
+    onnx_parity.export(
+        lambda x, mask: encoder(x, src_key_padding_mask=mask),
+        (torch.randn(2, 3, 8), padding),
+        dynamic_shapes=axes and (axes, axes),
+        verify=True,
+    )
+
+
+def test_numbers_where_torch_gives_nan_are_wrong() -> None:
+    wrong = {torch.ops.aten.log.default: lambda g, x: g.op("Relu", x)}
+    with pytest.raises(onnx_parity.VerificationError, match="NaN and infinities differ"):
+        onnx_parity.export(torch.log, (torch.tensor([-2.0]),), custom_translation_table=wrong, verify=True)
