@@ -47,6 +47,11 @@ def _may_copy(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return recorder_here().layouts_asked.made(given, result) if _is_of_program(given) else result
 
 
+def _ravel(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    given: Any = args[0] if args else kwargs.get("input")
+    return recorder_here().layouts_asked.raveled(given) if _is_of_program(given) else torchs(*args, **kwargs)
+
+
 def _contiguous(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     result = torchs(self, *args, **kwargs)
     if not _is_of_program(self):
@@ -71,6 +76,7 @@ PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(torch.Tensor, "contiguous", _contiguous),
     FunctionAttribute(torch.Tensor, "to", _to),
     *[FunctionAttribute(torch.Tensor, name, _view) for name in ("view", "view_as")],
-    *[FunctionAttribute(torch.Tensor, name, _may_copy) for name in ("reshape", "reshape_as", "flatten", "ravel")],
-    *[FunctionAttribute(torch, name, _may_copy) for name in ("reshape", "flatten", "ravel")],
+    *[FunctionAttribute(torch.Tensor, name, _may_copy) for name in ("reshape", "reshape_as", "flatten")],
+    *[FunctionAttribute(torch, name, _may_copy) for name in ("reshape", "flatten")],
+    *[FunctionAttribute(owner, "ravel", _ravel) for owner in (torch.Tensor, torch)],
 )

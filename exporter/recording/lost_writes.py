@@ -30,6 +30,7 @@ from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
 from onnx_parity.exporter.sizes.copies import copy_or_view
+from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
 from onnx_parity.exporter.torch_inside.frames import current_frame
@@ -352,6 +353,12 @@ class LayoutsAsked:
         made = Made((both[0], both[1]), is_copy, condition, len(recorder.nodes), may_be_itself)
         is_turned = self._decide(given, not is_copy, made)
         return result.clone() if is_turned and not is_copy else result
+
+    def raveled(self, given: torch.Tensor) -> torch.Tensor:
+        """What `ravel` makes of a tensor: unlike `reshape`, a copy of what is not contiguous, also where a view has these
+        sizes."""
+        order = order_of(torch.contiguous_format, given.ndim)
+        return self.made(given, given.contiguous(), order).view(-1)
 
     def _decide(self, tensor: torch.Tensor, outcome: Any, made: Made | None = None) -> bool:
         """Note a decision. Returns whether it is to be the other one."""

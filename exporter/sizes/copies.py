@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MAY_COPY", "copy_or_view", "original_of", "symbols_of"]
 
 #: The operators that return a copy, or the memory of what they are given where it lies as it has to.
-MAY_COPY = frozenset({"aten::contiguous", "aten::flatten", "aten::ravel", "aten::reshape", "aten::reshape_as"})
+MAY_COPY = frozenset({"aten::contiguous", "aten::flatten", "aten::reshape", "aten::reshape_as"})
 
 _OCCUPIED = Range(1, math.inf)
 

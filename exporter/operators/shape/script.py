@@ -51,6 +51,13 @@ def stride(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return x.stride(axis[0]) if axis else ScriptList(list(x.stride()))
 
 
+@step_of("aten::ravel")
+def ravel(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """A copy of what is not contiguous, unlike that of `reshape`."""
+    x = arguments[0]
+    return blocks.recorder.layouts_asked.raveled(x) if isinstance(x, torch.Tensor) else NotImplemented
+
+
 @step_of("aten::copy_")
 def copy_into(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Copy what fits only if one of its dynamic sizes is 1. A branch that the example does not take may do so. For any
