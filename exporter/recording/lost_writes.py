@@ -355,10 +355,8 @@ class LayoutsAsked:
         return result.clone() if is_turned and not is_copy else result
 
     def raveled(self, given: torch.Tensor) -> torch.Tensor:
-        """What `ravel` makes of a tensor: unlike `reshape`, a copy of what is not contiguous, also where a view has these
-        sizes."""
-        order = order_of(torch.contiguous_format, given.ndim)
-        return self.made(given, given.contiguous(), order).view(-1)
+        """What `ravel` makes of a tensor: unlike `reshape`, a copy of any that is not contiguous."""
+        return self.made(given, given.contiguous(), order_of(torch.contiguous_format, given.ndim)).view(-1)
 
     def _decide(self, tensor: torch.Tensor, outcome: Any, made: Made | None = None) -> bool:
         """Note a decision. Returns whether it is to be the other one."""
