@@ -264,6 +264,7 @@ _OF: dict[type[Expression], Callable[..., Range]] = {
     of.ELEMENTARY["sqrt"]: lambda number: _of_positive(math.sqrt, number, 0),
     of.ELEMENTARY["log"]: lambda number: _of_positive(math.log, number, 1),
     of.ELEMENTARY["log2"]: lambda number: _of_positive(math.log2, number, 1),
+    of.ELEMENTARY["log10"]: lambda number: _of_positive(math.log10, number, 1),
     And: lambda *each: Range(all(one.lower for one in each), all(one.upper for one in each)),
     Or: lambda *each: Range(any(one.lower for one in each), any(one.upper for one in each)),
     Not: lambda one: Range(not one.upper, not one.lower),

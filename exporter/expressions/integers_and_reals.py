@@ -395,7 +395,7 @@ def _elementary(function: Callable[[float], float]) -> type[Elementary]:
 ELEMENTARY: dict[str, type[Elementary]] = {
     each.__name__: _elementary(each)
     for each in (
-        math.sqrt, math.exp, math.log, math.log2, math.cos, math.cosh, math.sin, math.sinh, math.tan, math.tanh,
-        math.asin, math.acos, math.atan,
+        math.sqrt, math.exp, math.log, math.log2, math.log10, math.cos, math.cosh, math.sin, math.sinh, math.tan,
+        math.tanh, math.asin, math.acos, math.atan,
     )
 }  # fmt: skip

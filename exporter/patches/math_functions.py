@@ -1,4 +1,4 @@
-"""Functions of Python's `math`, which take plain numbers: `math.sqrt(x.shape[1])` is computed from the dynamic size.
+"""Functions of `math` and numpy, which take plain numbers: `math.sqrt(x.shape[1])` is computed from the dynamic size.
 
 Python's own functions convert their argument to a float, which would fix the size to that of the example. Besides,
 operators of symbolic numbers as Python has them: `//` of real numbers, those of conditions that Python takes for the
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
@@ -25,9 +26,8 @@ __all__ = ["WITH_SYMBOLS"]
 
 asks_for_its_caller(__file__)
 
-#: The functions of one number. `log10`, and `log` to a base, are left out: the last digit of a quotient of logarithms
-#: differs between runtimes, and where the program rounds it, so does the integer.
-_NAMES = ("sqrt", "exp", "log", "log2")
+#: The functions of one number, which numpy has too.
+_NAMES = ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh")
 
 
 def _is_symbolic(number: Any) -> bool:
@@ -36,6 +36,8 @@ def _is_symbolic(number: Any) -> bool:
 
 def _of_one(name: str) -> Callable[..., Any]:
     def result(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if name == "log" and len(args) == 2 and any(map(_is_symbolic, args)):
+            return math.log(args[0]) / math.log(args[1])
         if kwargs or len(args) != 1 or not _is_symbolic(args[0]):
             return pythons(*args, **kwargs)
         node = args[0].node
@@ -47,6 +49,10 @@ def _of_one(name: str) -> Callable[..., Any]:
         return function_of(name, args[0])
 
     return result
+
+
+def _magnitude(pythons: Callable[..., Any], number: Any) -> Any:
+    return abs(torch.sym_float(number)) if _is_symbolic(number) else pythons(number)
 
 
 def _square_root(pythons: Callable[..., Any], *args: Any) -> Any:
@@ -159,7 +165,8 @@ def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
 
 
 WITH_SYMBOLS: tuple[Patch, ...] = (
-    *(FunctionAttribute(math, name, _of_one(name)) for name in _NAMES),
+    *(FunctionAttribute(module, name, _of_one(name)) for module in (math, np) for name in _NAMES),
+    FunctionAttribute(math, "fabs", _magnitude),
     FunctionAttribute(math, "pow", _pow),
     FunctionAttribute(math, "isqrt", _square_root),
     FunctionAttribute(math, "gcd", _common_divisor),

@@ -198,7 +198,7 @@ def with_text_of_number(number: Any) -> Any:
 
 
 #: How a number compares with 0 of which a function is not defined.
-_UNDEFINED = {"sqrt": conditions.Less, "log": conditions.LessOrEqual, "log2": conditions.LessOrEqual}
+_UNDEFINED = {"sqrt": conditions.Less, **dict.fromkeys(("log", "log2", "log10"), conditions.LessOrEqual)}
 
 
 def function_of(name: str, number: torch.SymInt | torch.SymFloat) -> torch.SymFloat:

@@ -25,7 +25,8 @@ _ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
 
 #: ONNX's operators by the names of the expressions.
 _OPERATORS = {"FloatAdd": "Add", "FloatSub": "Sub", "FloatMul": "Mul", "FloatDiv": "Div", "FloatPow": "Pow"}
-_FUNCTIONS = {"sqrt": "Sqrt", "exp": "Exp", "log": "Log", "tanh": "Tanh"}
+_FUNCTIONS = {"sqrt": "Sqrt", "exp": "Exp", "log": "Log", "tanh": "Tanh", "sin": "Sin", "cos": "Cos", "Abs": "Abs"}
+_BASES = {"log2": 2.0, "log10": 10.0}
 #: Comparisons of integers: the method that emits it, whether its sides are swapped, and whether it is negated.
 _COMPARISONS = {
     "Equal": ("not_equal", False, True),
@@ -186,11 +187,10 @@ class ExpressionForms(Base):
             return self.cast(self.integer(expression.args[0]), torch.float64)
         if name == "IntTrueDiv":
             return self.op("Div", *[self.cast(self.integer(argument), torch.float64) for argument in expression.args])
-        if name == "log2":
-            return self._log2(self.real(expression.args[0]))
-        function = _FUNCTIONS.get(name)
-        if function is not None:
-            return self.op(function, self.real(expression.args[0]))
+        if name in _BASES:
+            return self._logarithm(self.real(expression.args[0]), _BASES[name])
+        if name in _FUNCTIONS:
+            return self.op(_FUNCTIONS[name], self.real(expression.args[0]))
         if name in ("Max", "Min"):
             extreme = functools.partial(self.extreme, name)  # type: ignore[arg-type]
             return functools.reduce(extreme, map(self.real, expression.args))
@@ -205,11 +205,11 @@ class ExpressionForms(Base):
             total = self.op(operator, total, other)
         return total
 
-    def _log2(self, number: Value) -> Value:
-        """The logarithm to base 2, which is exact where it is an integer, as Python's is."""
-        quotient = self.op("Div", self.op("Log", number), self.const([math.log(2)], torch.float64))
+    def _logarithm(self, number: Value, base: float) -> Value:
+        """The logarithm to base 2 or 10, which is exact where it is an integer, as Python's is."""
+        quotient = self.op("Div", self.op("Log", number), self.const([math.log(base)], torch.float64))
         nearest = self.op("Floor", self.op("Add", quotient, self.const([0.5], torch.float64)))
-        power = self.op("Pow", self.const([2.0], torch.float64), nearest)
+        power = self.op("Pow", self.const([base], torch.float64), nearest)
         return self.op("Where", self.equal(power, number), nearest, quotient)
 
     @staticmethod
@@ -219,7 +219,7 @@ class ExpressionForms(Base):
         if not _is_logarithm(number) and any(map(_is_logarithm, parts_of(number))):
             raise Unsupported(
                 f"{rounded} cannot be written in ONNX: it rounds what is computed from a logarithm, whose last digit "
-                "differs between runtimes. Use math.log2, which is exact where it is an integer"
+                "differs between runtimes. Use math.log2 or math.log10, which are exact where they are integers"
             )
 
 

@@ -1,4 +1,4 @@
-"""Functions of Python's `math` at dynamic sizes."""
+"""Functions of `math` and numpy at dynamic sizes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,6 +28,28 @@ def test_functions_of_math_are_computed_from_dynamic_sizes(rows: int) -> None:
 
     exported = onnx_parity.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
     assert_agrees(exported, program, torch.linspace(-1, 1, rows * 4).reshape(rows, 4))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 999, 1000, 1001])
+@pytest.mark.parametrize("module", [math, np])
+def test_functions_of_math_and_numpy(module: Any, rows: int) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        scaled = x / module.sqrt(n) + module.log(n) * module.exp(-n) + module.sin(n) * module.cos(n) + module.tanh(n)
+        return torch.cat([scaled, x.new_full((math.floor(module.log10(n)) + 1, 2), module.log10(n) + module.log2(n))])
+
+    exported = onnx_parity.export(program, (torch.ones(3, 2),), dynamic_axes={"x": {0: "rows"}})
+    assert_agrees(exported, program, torch.linspace(-1, 1, rows * 2).reshape(rows, 2))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_logarithms_to_a_base_and_magnitudes(rows: int) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        return x[: int(abs(n / 2 - 3))] * math.log(n, 3) + math.log(10, n + 1) * math.fabs(n - 3)
+
+    exported = onnx_parity.export(program, (torch.ones(3, 2),), dynamic_axes={"x": {0: "rows"}})
+    assert_agrees(exported, program, torch.linspace(-1, 1, rows * 2).reshape(rows, 2))
 
 
 def test_functions_of_math_are_pythons_own_in_scripts() -> None:

@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -124,6 +125,7 @@ OF_MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "_version": lambda x: x * (x.add_(1)._version + 1),
 }
 #: What Python computes with a condition on a size, by the method that does.
+OF_NUMPY = ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh")
 OF_CONDITIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "__xor__": lambda x: x + ((x.shape[0] > 3) ^ True),
     "__rxor__": lambda x: x + (True ^ (x.shape[0] > 3)),
@@ -269,18 +271,19 @@ WITNESSES: dict[str, Witness] = {
     "higher_order: torch._functorch.vmap.vmap_impl": Witness(
         exporting(torch.vmap(torch.sum, chunk_size=2), X, **ROWS), r"needs \(x_dim_0//2\) to be"
     ),
-    "math_functions: math.sqrt": Witness(
-        exporting(lambda x: x + math.sqrt(x.shape[0]), X, **ROWS), "is fixed by the program"
-    ),
-    "math_functions: math.exp": Witness(
-        exporting(lambda x: x + math.exp(x.shape[0] / 4), X, **ROWS), "is fixed by the program"
-    ),
-    "math_functions: math.log": Witness(
-        exporting(lambda x: x + math.log(x.shape[0]), X, **ROWS), "is fixed by the program"
-    ),
-    "math_functions: math.log2": Witness(
-        exporting(lambda x: x + math.log2(x.shape[0]), X, **ROWS), "is fixed by the program"
-    ),
+    **{
+        f"math_functions: math.{name}": Witness(
+            exporting(lambda x, name=name: x + getattr(math, name)(x.shape[0] / 4), X, **ROWS),
+            "is fixed by the program",
+        )
+        for name in (*OF_NUMPY, "fabs")
+    },
+    **{
+        f"math_functions: numpy.{name}": Witness(
+            exporting(lambda x, name=name: x + getattr(np, name)(x.shape[0]), X, **ROWS), "has no callable"
+        )
+        for name in OF_NUMPY
+    },
     "math_functions: math.pow": Witness(
         exporting(lambda x: x + math.pow(x.shape[0], 0.5), X, **ROWS), "is fixed by the program"
     ),
