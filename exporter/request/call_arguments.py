@@ -20,6 +20,7 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.dynamo import original_of_compiled
+from onnx_parity.exporter.torch_inside.imports import attribute_of
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction, ScriptMethod
 
 __all__ = [
@@ -105,6 +106,11 @@ def checked_program(model: Any) -> None:
                 raise ArgumentError(
                     f"{name!r} has no shape yet: it belongs to a lazy module, which infers its shape from the first "
                     "input. Call the model with the example once, and load its weights"
+                )
+            if type(tensor) is attribute_of("torch.distributed.tensor", "DTensor"):
+                raise ArgumentError(
+                    f"{name!r} is a DTensor, of which each process has a part: export a model with whole tensors, as "
+                    "tensor.full_tensor() returns them"
                 )
 
 

@@ -66,6 +66,8 @@ __all__ = [
 _NO_KERNEL = "Could not run '"
 #: What they say of tensors that are neither dense nor sparse.
 _OPAQUE = ("NestedInt", "OpaqueTensorImpl")
+#: What is said of tensors that came about in another way than by an operator.
+_UNRECORDED = ("a tensor was made without being recorded", "convert all Tensors to FakeTensors first")
 _OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
 #: What autograd says where there is nothing to differentiate.
 _NOT_DIFFERENTIABLE = (
@@ -147,6 +149,12 @@ def failed_while_recorded(
         return CaptureError(
             f"the program uses a nested tensor, or one in a layout of the processor, which ONNX does not have{placed}\n"
             "Use a dense tensor there, padded where the parts have different lengths."
+        )
+    if any(words in str(error) for words in _UNRECORDED):
+        return CaptureError(
+            f"the program makes a tensor in a way that cannot be recorded, and computes with it{placed}\n"
+            "Tensors of classes of their own (x.as_subclass(T), T(x)) cannot be made within a program: use plain "
+            "tensors there, as x.as_subclass(torch.Tensor) returns one, or give such tensors as arguments."
         )
     op = _operator_of(error)
     if op is not None:

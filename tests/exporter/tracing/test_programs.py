@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import onnx_parity
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensorMode
@@ -240,6 +242,27 @@ def test_lazy_modules() -> None:
     )
     model(X)
     assert_agrees(onnx_parity.export(model, (X,)), model, X)
+
+
+def test_weights_that_are_divided_among_processes(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        model = nn.Linear(4, 2)
+        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+        with pytest.raises(onnx_parity.ArgumentError, match=r"'weight' is a DTensor.*: export a model with whole"):
+            onnx_parity.export(model, (X,))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+class _Named(torch.Tensor):
+    """A tensor of a class of its own."""
+
+
+@pytest.mark.parametrize("made", [lambda x: x.as_subclass(_Named), _Named])
+def test_tensors_of_classes_of_their_own_that_a_program_makes(made: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(onnx_parity.CaptureError, match=r"makes a tensor in a way(?s:.*)use plain tensors there"):
+        onnx_parity.export(lambda x: made(x) * 2, (X,))
 
 
 def test_code_that_a_compiler_made_and_that_has_no_hash_is_captured() -> None:
