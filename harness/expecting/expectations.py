@@ -123,8 +123,12 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def may_match(self, beginning_of_id: str) -> bool:
         """Whether it can match cells whose ids begin with this. Most selectors begin with a name or a case."""
-        beginning = _WILD.split(self.cells, maxsplit=1)[0]
-        return beginning.startswith(beginning_of_id) or beginning_of_id.startswith(beginning)
+        return self.beginning.startswith(beginning_of_id) or beginning_of_id.startswith(self.beginning)
+
+    @property
+    def beginning(self) -> str:
+        """What the ids of all cells that it matches begin with."""
+        return _beginning(self.cells)
 
     def foresees(self, stage: Stage, error: str, headroom: float | None = None) -> bool:
         """Whether a failure is the expected one, where `headroom` is that of the outputs if they were compared."""
@@ -340,6 +344,11 @@ def _pattern(selector: str) -> re.Pattern[str]:
 
 
 @cache
+@cache
+def _beginning(cells: str) -> str:
+    return _WILD.split(cells, maxsplit=1)[0]
+
+
 def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(_wildcards(pattern), re.DOTALL)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +69,7 @@ class NamesItem(pytest.Item):
 
     def runtest(self) -> None:
         declared: dict[str, set[str]] = {}
-        for name, declaration in _find_declared(self.path.parent):
+        for name, declaration in _declared(self.path.parent).all:
             names = declared.setdefault(declaration.file.stem, set())
             for case in declaration.cases(name):
                 names.update((case.label.partition("[")[0], unsupported.exactly(case.label)))
@@ -145,22 +147,22 @@ class ExpectationItem(pytest.Item):
         likely = replace(
             everything,
             opsets=(max(opsets_of(self._expectation.opset), default=MIDDLE_OPSET),),
-            devices=(Device.CPU,),
-            exporters=(PARITY,),
-            runtimes=runtimes[:1],
-            captures=(Capture.TRACE,),
+            devices=tuple(map(Device, _texts(self._expectation.device)))[:1] or (Device.CPU,),
+            exporters=_texts(self._expectation.exporter)[:1] or (PARITY,),
+            runtimes=_texts(self._expectation.runtime)[:1] or runtimes[:1],
+            captures=tuple(map(Capture, _texts(self._expectation.capture)))[:1] or (Capture.TRACE,),
         )
         declarations = self.path.parents[1] if self.path.parent.name == FOLDER else self.path.parent
+        candidates = _declared(declarations).beginning_like(self._expectation.beginning)
         one_of_each: dict[str, str] = {}
         for selection in (likely, everything):
-            for name, declaration in _find_declared(declarations):
-                if self._expectation.may_match(name):
-                    # Only cases that it may match, because the samples of OpInfo have millions of cells.
-                    for cell in cells_of(name, declaration, selection, self._expectation.may_match):
-                        if self._expectation.matches(cell.id):
-                            return
-                        one_of_each.setdefault(cell.case.label, cell.id)
-        for name, declaration in _find_declared(declarations):
+            for name, declaration in candidates:
+                # Only cases that it may match, because the samples of OpInfo have millions of cells.
+                for cell in cells_of(name, declaration, selection, self._expectation.may_match):
+                    if self._expectation.matches(cell.id):
+                        return
+                    one_of_each.setdefault(cell.case.label, cell.id)
+        for name, declaration in _declared(declarations).all:
             # One cell of each other declaration is enough for a suggestion.
             for cell in itertools.islice(cells_of(name, declaration, everything), 1):
                 one_of_each.setdefault(cell.case.label, cell.id)
@@ -173,9 +175,32 @@ class ExpectationItem(pytest.Item):
         )
 
 
-@cache
-def _find_declared(folder: Path) -> tuple[tuple[str, Declaration], ...]:
-    """The declarations of a folder, found once for its thousands of expectations."""
-    from onnx_parity.harness.cases.declarations import declared_under
+class _Declared:
+    """The declarations of a folder, each with its name, found once for its thousands of expectations."""
 
-    return tuple(declared_under(folder))
+    def __init__(self, folder: Path) -> None:
+        from onnx_parity.harness.cases.declarations import declared_under
+
+        self.all = sorted(declared_under(folder), key=itemgetter(0))
+        self._names = [name for name, _ in self.all]
+
+    def beginning_like(self, beginning: str) -> list[tuple[str, Declaration]]:
+        """Those whose cells' ids may begin with this: the text begins with the name, or the name with the text."""
+        found: list[tuple[str, Declaration]] = []
+        for length in range(len(beginning)):
+            found += self._from(beginning[:length], str.__eq__)
+        return found + self._from(beginning, str.startswith)
+
+    def _from(self, text: str, fits: Callable[[str, str], bool]) -> list[tuple[str, Declaration]]:
+        first = bisect_left(self._names, text)
+        return list(itertools.takewhile(lambda each: fits(each[0], text), itertools.islice(self.all, first, None)))
+
+
+@cache
+def _declared(folder: Path) -> _Declared:
+    return _Declared(folder)
+
+
+def _texts(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    """One text, or several, as an expectation narrows itself to points of an axis."""
+    return (given,) if isinstance(given, str) and given else tuple(given)
