@@ -20,17 +20,16 @@ MIDDLE_OPSET = 18
 SMOKE_OPSETS = (9, MIDDLE_OPSET, _NEWEST)
 #: The opsets at which some common operator changes its form, in parts that cases take in turn.
 TURNING_OPSETS = (
-    (9, MIDDLE_OPSET), (11, MIDDLE_OPSET, 23), (MIDDLE_OPSET, _NEWEST), (13, MIDDLE_OPSET), (_OLDEST, MIDDLE_OPSET, 21),
-    (10, 16, MIDDLE_OPSET),
+    (9, MIDDLE_OPSET), (11, MIDDLE_OPSET), (MIDDLE_OPSET, _NEWEST), (13, MIDDLE_OPSET), (_OLDEST, MIDDLE_OPSET),
+    (MIDDLE_OPSET, 23), (10, MIDDLE_OPSET), (MIDDLE_OPSET, 21), (16, MIDDLE_OPSET),
 )  # fmt: skip
 #: Each opset, in parts that declarations take in turn.
 EVERY_OPSETS = tuple(
     tuple(opset for opset in ONNXRUNTIME_OPSETS if opset % 8 == part or opset in SMOKE_OPSETS) for part in range(8)
 )
-#: Few of the opsets at which operators change, in parts that dtypes, dynamic sizes and models take in turn.
+#: Those of them that dtypes, dynamic sizes and models take in turn, each at one.
 SPREAD_OPSETS = (
-    (9, MIDDLE_OPSET), (MIDDLE_OPSET,), (13, MIDDLE_OPSET), (MIDDLE_OPSET,), (MIDDLE_OPSET, _NEWEST), (MIDDLE_OPSET,),
-    (11, MIDDLE_OPSET), (MIDDLE_OPSET, 23),
+    (9,), (MIDDLE_OPSET,), (13,), (_NEWEST,), (11,), (MIDDLE_OPSET,), (23,), (MIDDLE_OPSET,),
 )  # fmt: skip
 #: The oldest opset that most runtimes support, and the newest that torch's own exporters write.
 FEW_OPSETS = (9, 18)
@@ -158,13 +157,16 @@ class Breadth(Enum):
     EVERY = (SMOKE_OPSETS, EVERY_OPSETS)
     #: Its cases with other attributes.
     TURNING = ((MIDDLE_OPSET,), TURNING_OPSETS)
-    #: Other dtypes, dynamic sizes, and models that are not small. In bfloat16, the first opset that has it replaces
-    #: older ones.
-    SPREAD = ((MIDDLE_OPSET,), SPREAD_OPSETS)
+    #: Other dtypes, dynamic sizes, and models that are not small, at the same opsets in both tiers. In bfloat16, the
+    #: first opset that has it replaces older ones.
+    SPREAD = (None, SPREAD_OPSETS)
 
-    def __init__(self, smoke: tuple[int, ...], choices: tuple[tuple[int, ...], ...]) -> None:
-        self.smoke = smoke
+    def __init__(self, smoke: tuple[int, ...] | None, choices: tuple[tuple[int, ...], ...]) -> None:
+        self._smoke = smoke
         self._choices = choices
+
+    def smoke(self, turn: int) -> tuple[int, ...]:
+        return self.default(turn) if self._smoke is None else self._smoke
 
     def default(self, turn: int) -> tuple[int, ...]:
         return self._choices[turn % len(self._choices)]
@@ -185,6 +187,8 @@ class Selection:
     transforms: tuple[tuple[str, ...], ...] = ((),)
     #: How many samples of each entry of torch's databases are run, 0 for all; None if the tier decides.
     samples: int | None = None
+    #: Whether the default tier runs all cells of the cases of `costly.toml`, of which it leaves most to the full tier.
+    costly: bool = False
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -202,7 +206,7 @@ class Selection:
             return self.opsets
         match self.tier:
             case Tier.SMOKE:
-                return breadth.smoke
+                return breadth.smoke(turn)
             case Tier.DEFAULT:
                 return breadth.default(turn)
             case Tier.FULL:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.record import Record
+from onnx_parity.harness.record import Record, Stage
 
 __all__ = ["Costs", "program_of"]
 
@@ -36,15 +36,17 @@ class Costs:
         by_program: dict[Hashable, list[tuple[float, str]]] = {}
         for record in records:
             if record.cell in candidates:
-                by_program.setdefault(program_of(candidates[record.cell]), []).append((record.elapsed, record.cell))
+                # Whichever program is built first imports what it and others need.
+                took = record.elapsed - record.seconds.get(Stage.BUILD, 0.0)
+                by_program.setdefault(program_of(candidates[record.cell]), []).append((took, record.cell))
         cells, programs = dict[str, float](), dict[Hashable, float]()
-        for program, took in by_program.items():
-            longest, first = max(took)
-            others = [seconds for seconds, cell in took if cell != first]
+        for program, times in by_program.items():
+            longest, first = max(times)
+            others = [seconds for seconds, cell in times if cell != first]
             # One of them captured the program for all.
             alone = median(others) if others else longest * (1 - _OF_CAPTURE)
             programs[program] = longest - alone
-            cells |= {cell: _BESIDES + (alone if cell == first else seconds) for seconds, cell in took}
+            cells |= {cell: _BESIDES + (alone if cell == first else seconds) for seconds, cell in times}
         if not cells:
             return cls()
         return cls(cells, programs, median(cells.values()), median(programs.values()))

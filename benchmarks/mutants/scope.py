@@ -57,10 +57,11 @@ def all_families(root: Path) -> list[str]:
     return sorted(path.name for path in (root / "exporter/operators").iterdir() if path.is_dir())
 
 
-def cells(tier: Tier, only: Sequence[str]) -> dict[Path, list[Cell]]:
-    """The cells of this exporter on the CPU, by the file of their declarations, whose place matches a pattern."""
+def cells(tier: Tier, only: Sequence[str], *, costly: bool = False) -> dict[Path, list[Cell]]:
+    """The cells of this exporter on the CPU, by the file of their declarations, whose place matches a pattern; with all
+    of costly cases if wanted."""
     found: dict[Path, list[Cell]] = {}
-    selection = Selection(tier=tier, devices=(Device.CPU,))
+    selection = Selection(tier=tier, devices=(Device.CPU,), costly=costly)
     for place in find_project(Path.cwd()).declarations:
         for file in sorted(place.glob("*.py")):
             here = f"{place.name}/{file.stem}"

@@ -48,12 +48,12 @@ from onnx_parity.harness.axes import MIDDLE_OPSET, Breadth, Dtype, Selection, Sh
 from onnx_parity.harness.case import Case
 from onnx_parity.harness.cases.declaration_checks import makers_in
 from onnx_parity.harness.inputs import Maker
-from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix import named_cells
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.store import read_records
 
-_HEAD = """\
+HEAD = """\
 # The cells of the smoke tier: by case, with the dtype and the opset of each. Together they run each statement of the
 # exporter under each condition that the default tier runs it under. `python -m benchmarks.mutants.smoke` writes this
 # file, and says how they are chosen. A case that is not named is run as in any project.
@@ -267,18 +267,19 @@ def _order(cell: Cell) -> tuple[bool, int, str]:
     return cell.opset != MIDDLE_OPSET, len(cell.id), cell.id
 
 
-def text(chosen_cells: Iterable[Cell], left_out: Iterable[str] = ()) -> str:
+def text(head: str, chosen_cells: Iterable[Cell], left_out: Iterable[str] = ()) -> str:
+    """A file that names these cells, and cases of which it names none."""
     by_case: dict[str, list[Cell]] = {label: [] for label in left_out}
     for cell in chosen_cells:
         by_case.setdefault(cell.case.label, []).append(cell)
     lines = (
         f"{_quoted(label)} = {_quoted(' '.join(sorted(map(_point, by_case[label]))))}\n" for label in sorted(by_case)
     )
-    return _HEAD + "".join(lines)
+    return head + "".join(lines)
 
 
 def _point(cell: Cell) -> str:
-    return smoke_cells.point_of(cell.dtype, cell.opset, cell.shapes)
+    return named_cells.point_of(cell.dtype, cell.opset, cell.shapes)
 
 
 def _quoted(line: str) -> str:
@@ -296,7 +297,7 @@ def main(
 ) -> None:
     """Write the cells that the smoke tier runs, and which cases it leaves to the default tier."""
     terminal, only = Console(stderr=True), (f"{folder}/*/*",)
-    by_file = cells(Tier.DEFAULT, only)
+    by_file = cells(Tier.DEFAULT, only, costly=True)
     before = sum(map(len, cells(Tier.SMOKE, only).values()))
     scope = Scope.of(by_file)
     with Progress(console=terminal, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
@@ -306,8 +307,8 @@ def main(
     found = chosen(reached, judged_of(scope.cells, records), turns_of(scope.files), costs, seconds)
     own = {cell.case.label for cell in scope.cells.values() if _is_of_smoke(cell.case)}
     left_out = own - {cell.case.label for cell in found}
-    path = Path(folder) / smoke_cells.FILE
-    path.write_text(text(found, left_out), "utf-8")
+    path = Path(folder) / named_cells.SMOKE
+    path.write_text(text(HEAD, found, left_out), "utf-8")
     took = f"{costs.of_all(found):.0f} s of {costs.of_all(scope.cells.values()):.0f} s"
     terminal.print(
         f"{path}: {len(found)} cells instead of {before}, {took}; {len(left_out)} cases are left to the default tier"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ from onnx_parity.harness.axes import (
 )
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.draws import DrawnCase, can_be_drawn
-from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix import named_cells
 from onnx_parity.harness.project import find_project
 from onnx_parity.harness.record import Kind
 
@@ -75,16 +75,21 @@ def cells_of(
 ) -> Iterator[Cell]:
     """The cells of a declaration's cases whose labels are wanted. Cells that share work are adjacent."""
     is_included = selection.tier.includes(declaration.tier)
+    folder, by_name = declaration.file.parent, selection.opsets is None and selection.dtypes is None
     # The full tier has all of them.
-    named = smoke_cells.read_named(declaration.file.parent) if selection.tier is not Tier.FULL else {}
+    named = named_cells.read_named(folder / named_cells.SMOKE) if selection.tier is not Tier.FULL else {}
     if not is_included and not named:
         return
-    by_name = selection.tier is Tier.SMOKE and selection.opsets is None and selection.dtypes is None
+    costly: Mapping[str, named_cells.Named] = {}
+    if selection.tier is Tier.DEFAULT and by_name and not selection.costly:
+        costly = named_cells.read_named(folder / named_cells.COSTLY)
+    # Of these cases no other cells are run than those that are named.
+    few = named if selection.tier is Tier.SMOKE and by_name else costly
     usual_opsets = selection.opsets is None and selection.tier is not Tier.FULL
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
     for number, (case, usual_dtypes) in enumerate(declaration.select(name, selection)):
-        also = named.get(case.label, smoke_cells.NOTHING)
-        own_dtypes = usual_dtypes if is_included and not (by_name and case.label in named) else ()
+        also = named.get(case.label, named_cells.NOTHING) | costly.get(case.label, named_cells.NOTHING)
+        own_dtypes = usual_dtypes if is_included and case.label not in few else ()
         in_turn = _dtypes_in_turn(case, selection) if own_dtypes else ()
         dtypes = tuple(dict.fromkeys((*own_dtypes, *also.dtypes(selection), *in_turn)))
         if not dtypes or not wanted(case.label):

@@ -20,7 +20,7 @@ import msgspec
 
 from onnx_parity.harness.axes import Selection
 from onnx_parity.harness.cases.watching import PACKAGE, own_files, state_of, watch
-from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix import named_cells
 from onnx_parity.harness.project import files_of, may_declare
 
 __all__ = ["Listed", "ListedFile", "list_files"]
@@ -97,7 +97,8 @@ def _take(files: Sequence[Path], selection: Selection) -> dict[str, ListedFile]:
 
 
 def _needs_of(path: str) -> list[str]:
-    needs = (path, str(Path(path).parent / smoke_cells.FILE), *watch().needs([path]))
+    named = (str(Path(path).parent / each) for each in (named_cells.SMOKE, named_cells.COSTLY))
+    needs = (path, *named, *watch().needs([path]))
     # A package that is installed changes the folder that `_key` has.
     return [each for each in needs if not each.startswith(PACKAGE)]
 

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from benchmarks.mutants.conditions import Condition, meeting
 from benchmarks.mutants.costs import Costs, program_of
 from benchmarks.mutants.reached import Ran, Reached
-from benchmarks.mutants.smoke import ALIKE, Turns, chosen, judged_of, text, turns_of
+from benchmarks.mutants.smoke import ALIKE, HEAD, Turns, chosen, judged_of, text, turns_of
 from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes
 from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.judging.outcome import blank_record
-from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix import named_cells
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.op_cases import activation as cases
@@ -174,8 +174,8 @@ def test_lowerings_meet_nan_in_each_dtype_and_with_dynamic_sizes() -> None:
 
 
 def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    (tmp_path / smoke_cells.FILE).write_text(text([CELLS[9], CELLS[13], DYNAMIC], ["left out"]))
-    named = smoke_cells.read_named(tmp_path)
+    (tmp_path / named_cells.SMOKE).write_text(text(HEAD, [CELLS[9], CELLS[13], DYNAMIC], ["left out"]))
+    named = named_cells.read_named(tmp_path / named_cells.SMOKE)
     assert set(named) == {CELLS[9].case.label, DYNAMIC.case.label, "left out"}
     assert not named["left out"].dtypes(Selection())
     assert named[CELLS[9].case.label].opsets(Dtype.FLOAT32, Shapes.STATIC, Selection()) == [13, 9]

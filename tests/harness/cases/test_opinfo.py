@@ -30,7 +30,7 @@ from onnx_parity.harness.cases.opinfo_samples import (
 )
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import cells_of
-from onnx_parity.harness.matrix.smoke_cells import point_of
+from onnx_parity.harness.matrix.named_cells import point_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.stages import Bench

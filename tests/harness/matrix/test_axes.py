@@ -74,7 +74,7 @@ def test_a_tier_includes_the_smaller_ones() -> None:
 
 def test_in_turn_the_opsets_of_a_breadth_are_all_run() -> None:
     def opsets(breadth: Breadth) -> set[int]:
-        return {opset for turn in range(8) for opset in breadth.default(turn)}
+        return {opset for turn in range(9) for opset in breadth.default(turn)}
 
     assert opsets(Breadth.EVERY) == set(range(7, 27))
     assert opsets(Breadth.SPREAD) == {9, 11, 13, 18, 23, 26}

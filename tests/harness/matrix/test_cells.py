@@ -27,7 +27,7 @@ from onnx_parity.harness.axes import (
 from onnx_parity.harness.case import Declaration, floats, image, model, numbers, op
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.declaration_error import DeclarationError
-from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix import named_cells
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.results.content import room_folder
 
@@ -214,6 +214,24 @@ def test_a_file_names_the_cells_of_the_smoke_tier(tmp_path: Path) -> None:
     assert points(own, tier=Tier.FULL) == points(elu, tier=Tier.FULL)
 
 
+def test_a_file_names_the_cells_that_the_default_tier_runs_of_costly_cases(tmp_path: Path) -> None:
+    elu = op(F.elu, floats(2), alpha=[1.0, 0.5], dtypes=[torch.float32, torch.float64])
+    own = dataclasses.replace(elu, file=tmp_path / "some.py")
+    (tmp_path / "smoke.toml").write_text('[cases]\n"it[alpha=1.0]" = "float64-opset7"\n')
+    (tmp_path / "costly.toml").write_text('[cases]\n"it[alpha=1.0]" = "float32-opset13"\n')
+
+    def points(declaration: Declaration, **chosen: object) -> set[str]:
+        selection = Selection(devices=(Device.CPU,), **chosen)  # type: ignore[arg-type]
+        return {cell.id.removesuffix("-cpu-trace-onnxruntime") for cell in cells(declaration, selection)}
+
+    kept = {"it[alpha=1.0]-float64-opset7", "it[alpha=1.0]-float32-opset13"}
+    assert points(own) == kept | {each for each in points(elu) if each.startswith("it[alpha=0.5]")}
+    assert points(own, costly=True) == points(elu) | {"it[alpha=1.0]-float64-opset7"}
+    assert points(own, opsets=(9, 18)) == points(elu, opsets=(9, 18))
+    assert points(own, tier=Tier.SMOKE) == {"it[alpha=1.0]-float64-opset7", "it[alpha=0.5]-float32-opset18"}
+    assert points(own, tier=Tier.FULL) == points(elu, tier=Tier.FULL)
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -225,16 +243,28 @@ def test_a_file_names_the_cells_of_the_smoke_tier(tmp_path: Path) -> None:
 def test_what_is_no_cell_is_refused(text: str, error: str, tmp_path: Path) -> None:
     (tmp_path / "smoke.toml").write_text(text)
     with pytest.raises(DeclarationError, match=error):
-        smoke_cells.read_named(tmp_path)
+        named_cells.read_named(tmp_path / named_cells.SMOKE)
 
 
-def test_what_this_project_names_are_cells_of_its_default_tier() -> None:
-    """Other lines would name nothing. `python -m benchmarks.mutants.smoke` writes the file anew."""
+@pytest.mark.parametrize("file", [named_cells.SMOKE, named_cells.COSTLY])
+def test_what_this_project_names_are_cells_of_its_default_tier(file: str) -> None:
+    """Other lines would name nothing. `python -m benchmarks.mutants.smoke` and `.costly` write the files anew."""
     folder = room_folder("op_cases")
     default = {
-        (cell.case.label, smoke_cells.point_of(cell.dtype, cell.opset, cell.shapes))
+        (cell.case.label, named_cells.point_of(cell.dtype, cell.opset, cell.shapes))
         for name, declaration in declared_under(folder)
-        for cell in cells_of(name, declaration, Selection(devices=(Device.CPU,)))
+        for cell in cells_of(name, declaration, Selection(devices=(Device.CPU,), costly=True))
     }
-    cases = tomllib.loads((folder / smoke_cells.FILE).read_text("utf-8"))["cases"]
+    cases = tomllib.loads((folder / file).read_text("utf-8"))["cases"]
     assert sorted({(label, point) for label, points in cases.items() for point in points.split()} - default) == []
+    assert sorted(cases.keys() - {label for label, _ in default}) == []
+
+
+def test_the_default_tier_of_this_project_runs_every_declaration() -> None:
+    """Also those whose cases are costly: with static sizes, and with dynamic ones where they have any."""
+    for name, declaration in declared_under(room_folder("op_cases")):
+        every, few = (
+            {cell.shapes for cell in cells_of(name, declaration, Selection(devices=(Device.CPU,), costly=costly))}
+            for costly in (True, False)
+        )
+        assert few == every, name

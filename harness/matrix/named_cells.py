@@ -1,18 +1,25 @@
-"""The cells that a folder's `smoke.toml` names: those of the smoke tier, which are in the default tier as well.
+"""The cells that files of a folder name: `smoke.toml` those of the smoke tier, and `costly.toml` those that the default
+tier runs of cases that take long.
 
     [cases]
     "elu" = "float32-opset18 float16-opset9-dynamic"
     "lp_pool2d[norm_type=1]" = "float64-opset9-dynamic"
 
 By itself the smoke tier runs the cases of operators in one dtype, at one opset. That leaves out code that only other
-dtypes and opsets need, and operators that are declared for the default tier. A line says which cells of a case the
-smoke tier runs instead: a dtype, an opset, and `dynamic` if its axes are; one that names none leaves the case to the
-default tier. `python -m benchmarks.mutants.smoke` writes
-those of this project. If opsets or dtypes are asked for, these decide, and cells of the file that have them are added.
+dtypes and opsets need, and operators that are declared for the default tier. A line of `smoke.toml` says which cells of
+a case the smoke tier runs instead: a dtype, an opset, and `dynamic` if its axes are; one that names none leaves the
+case to the default tier, which runs all cells that the smoke tier runs. `python -m benchmarks.mutants.smoke` writes
+those of this project.
+
+A few cases take a third of the time of the default tier. Of a case of `costly.toml` it runs the cells that either file
+names; the others are left to the full tier. `python -m benchmarks.mutants.costly` writes those of this project.
+
+If opsets or dtypes are asked for, these decide, and cells of `smoke.toml` that have them are added.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,7 +29,7 @@ from pathlib import Path
 from onnx_parity.harness.axes import Dtype, Selection, Shapes
 from onnx_parity.harness.declaration_error import DeclarationError
 
-FILE = "smoke.toml"
+SMOKE, COSTLY = "smoke.toml", "costly.toml"
 _POINT = re.compile(rf"(?P<dtype>{'|'.join(Dtype)})-opset(?P<opset>\d+)(?P<dynamic>-{Shapes.DYNAMIC})?")
 
 
@@ -32,8 +39,19 @@ class Named:
     def __init__(self) -> None:
         self._opsets: dict[tuple[Dtype, Shapes], list[int]] = {}
 
+    def __or__(self, other: Named) -> Named:
+        """The cells of either."""
+        both = Named()
+        for (dtype, shapes), opsets in itertools.chain(self._opsets.items(), other._opsets.items()):
+            for opset in opsets:
+                both.add(dtype, shapes, opset)
+        return both
+
     def add(self, dtype: Dtype, shapes: Shapes, opset: int) -> None:
         self._opsets.setdefault((dtype, shapes), []).append(opset)
+
+    def has(self, dtype: Dtype, opset: int, shapes: Shapes) -> bool:
+        return opset in self._opsets.get((dtype, shapes), ())
 
     def dtypes(self, selection: Selection) -> Sequence[Dtype]:
         found = dict.fromkeys(dtype for dtype, _ in self._opsets)
@@ -44,14 +62,14 @@ class Named:
         return [each for each in found if selection.opsets is None or each in selection.opsets]
 
 
-#: What is named of a case that the file does not have.
+#: What is named of a case that a file does not have.
 NOTHING = Named()
 
 
 @cache
-def read_named(folder: Path) -> Mapping[str, Named]:
-    """What the file of a folder names, by case."""
-    path, found = folder / FILE, dict[str, Named]()
+def read_named(path: Path) -> Mapping[str, Named]:
+    """What a file names, by case; nothing if there is none."""
+    found = dict[str, Named]()
     for label, points in _cases(path).items():
         named = found.setdefault(label, Named())
         for text in points.split() if isinstance(points, str) else [repr(points)]:
