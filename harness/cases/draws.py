@@ -93,6 +93,8 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     @hypothesis.seed(stable_seed(0, cell.id))
     @hypothesis.settings(
         max_examples=EXAMPLES,
+        # What hypothesis would explain of a failure is not shown, and takes as long as all else.
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
         database=None,
         deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),

@@ -50,6 +50,7 @@ def test_a_child_imports_nothing_that_a_first_export_imports() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
 
 
+@pytest.mark.slow
 def test_memory_job_sees_what_an_export_holds(tmp_path: Path) -> None:
     path = tmp_path / "lstm.bin"
     memory = children.run(MemoryJob(Contender.FLOOR, "lstm", path=str(path), weights=Weights.EXTERNAL), tmp_path)

@@ -51,6 +51,7 @@ def test_one_peer_can_be_measured_alone(tmp_path: Path) -> None:
     assert len(kept.read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_nodes_are_counted_beside_those_of_the_peers(tmp_path: Path) -> None:
     ways = [nodes.Way(18, dynamic=False), nodes.Way(23, dynamic=True)]
     ours = nodes.measured(Contender.OURS, "transformer_encoder", ways, tmp_path)

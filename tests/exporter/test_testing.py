@@ -135,6 +135,7 @@ def test_its_error_can_be_sent_to_another_process() -> None:
     assert (str(error), error.trial) == ("the outputs differ", None)
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_pass_in_a_folder_of_their_own(tmp_path: Path) -> None:
     files = _FILE.findall((ROOT / "docs" / "exports_in_your_tests.md").read_text(encoding="utf-8"))
     for name, text in files:

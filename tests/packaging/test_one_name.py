@@ -60,6 +60,7 @@ def test_in_a_clone_a_short_name_is_the_same_module(tmp_path: Path) -> None:
         assert name.startswith("onnx_parity."), line
 
 
+@pytest.mark.slow
 def test_a_project_keeps_its_own_folders_of_these_names(tmp_path: Path) -> None:
     for folder in ("exporter", "harness"):
         (tmp_path / folder).mkdir()
@@ -87,6 +88,7 @@ except AttributeError as error:
     ]
 
 
+@pytest.mark.slow
 def test_public_modules_are_imported_by_their_public_names(tmp_path: Path) -> None:
     public = ["errors", "operators", "ops", "symbolic_helper", "testing", "verification"]
     programs = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -74,21 +74,28 @@ FAMILIES = {"harness/commands", "op_cases", "op_cases/onnx", "model_zoo"}
 
 def imported(source: str, *, while_checking_types: bool = True) -> Iterator[str]:
     """Every module that a file imports, wherever in it; of a name that is imported, the module may be its parent."""
-    tree = ast.parse(source)
-    skipped: set[ast.AST] = set()
-    if not while_checking_types:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-                skipped |= {inner for statement in node.body for inner in ast.walk(statement)}
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
+    return (name for name, for_types in _imports(source) if while_checking_types or not for_types)
+
+
+@cache
+def _imports(source: str) -> tuple[tuple[str, bool], ...]:
+    """What `imported` yields, and whether a name is imported for types alone."""
+    return tuple(_imports_of(ast.parse(source).body, for_types=False))
+
+
+def _imports_of(statements: Iterable[ast.AST], *, for_types: bool) -> Iterator[tuple[str, bool]]:
+    for node in statements:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, for_types) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports here are absolute"
             assert node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((f"{node.module}.{alias.name}", for_types) for alias in node.names)
+        else:
+            of_body = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+            yield from _imports_of(getattr(node, "body", ()), for_types=for_types or of_body)
+            for block in ("orelse", "finalbody", "handlers", "cases"):
+                yield from _imports_of(getattr(node, block, ()), for_types=for_types)
 
 
 def files(room: str) -> list[Path]:

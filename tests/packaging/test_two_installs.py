@@ -8,6 +8,7 @@ import tomllib
 from importlib.metadata import PathDistribution
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 import start
@@ -47,6 +48,7 @@ def test_one_missing_package_is_named() -> None:
     assert how_to_install("parity", ["typer"]) == line
 
 
+@pytest.mark.slow
 def test_a_plain_installation_exports_and_names_the_extra(plain_environment: Path, tmp_path: Path) -> None:
     programs = tmp_path / "venv" / "bin"
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

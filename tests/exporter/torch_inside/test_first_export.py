@@ -111,6 +111,7 @@ assert torch.allclose(onnx_parity.export(Attends(), (x,), opset_version=18)(x), 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", _COMPILES.values(), ids=_COMPILES)
 def test_programs_that_compile_parts_of_themselves(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -72,6 +72,7 @@ def test_full_tier_holds_the_default_tier() -> None:
     assert default < set(ids(opinfo, "opinfo", Selection(tier=Tier.FULL, devices=(Device.CPU,))))
 
 
+@pytest.mark.slow
 def test_full_tier_holds_entries_of_complex_numbers_alone() -> None:
     full, default = (
         {each for each in ids(operator_database, "operator_database", selection) if ".istft[" in each}
@@ -287,6 +288,7 @@ def test_position_that_torch_does_not_have_is_an_outcome() -> None:
     assert "tanh has no sample of float32 at 9 in torch" in outcome.reason
 
 
+@pytest.mark.slow
 def test_samples_that_only_another_torch_has_are_absent(tmp_path: Path) -> None:
     """The survey says of which torch they are."""
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")

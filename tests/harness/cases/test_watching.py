@@ -26,7 +26,7 @@ from onnx_parity.harness.record import Record
 from tests.forked import run
 from tests.records import INFO, RECORD
 
-EDITS = 200
+FEW_EDITS, MANY_EDITS = 40, 200
 #: Files that declare something, each with its way to depend on others. `value` stands for what a cell computes.
 _DECLARED = {
     "direct": """
@@ -273,7 +273,8 @@ def _made(edit: _Edit, root: Path, base: dict[str, str]) -> Iterator[dict[str, s
     _write(root, {edit.file: base[edit.file]} if edit.file in base else {})
 
 
-def test_whatever_changes_an_outcome_is_run(tmp_path: Path, server: _Server) -> None:
+@pytest.mark.parametrize("edits", [FEW_EDITS, pytest.param(MANY_EDITS, marks=pytest.mark.slow)])
+def test_whatever_changes_an_outcome_is_run(tmp_path: Path, server: _Server, edits: int) -> None:
     base = {**{f"{name}.py": text for name, text in _DECLARED.items()}, **_FILES, "listed/a": ""}
     _write(tmp_path, base)
     sqlite3.connect(tmp_path / "numbers.db").close()
@@ -287,7 +288,7 @@ def test_whatever_changes_an_outcome_is_run(tmp_path: Path, server: _Server) -> 
         records[name] = replace(RECORD, depends=hashes)
     draw = random.Random(0)
     seen = carried = 0
-    for _ in range(EDITS):
+    for _ in range(edits):
         edit = _draw(draw)
         with _made(edit, tmp_path, base) as variables:
             now, _needs = server.evaluate(variables)
@@ -298,8 +299,8 @@ def test_whatever_changes_an_outcome_is_run(tmp_path: Path, server: _Server) -> 
         seen += bool(changed)
         carried += len(_DECLARED) - len(run)
     # The edits change outcomes, and most declarations are left alone by each of them.
-    assert seen > EDITS // 2
-    assert carried > EDITS * len(_DECLARED) * 0.8
+    assert seen > edits // 2
+    assert carried > edits * len(_DECLARED) * 0.8
 
 
 def test_a_file_that_was_written_first_is_no_dependency(tmp_path: Path) -> None:

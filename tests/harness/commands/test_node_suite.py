@@ -16,6 +16,9 @@ from onnx_parity.harness.running.node_suite import run_suite
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import LyingRuntime
 
+#: onnx computes the expected values of all its pooling tests in Python, whichever are asked for.
+pytestmark = pytest.mark.slow
+
 
 def test_runtimes_pass_what_they_know() -> None:
     for runtime in (ONNXRUNTIME, ONNX_REFERENCE):

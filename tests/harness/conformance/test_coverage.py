@@ -43,6 +43,7 @@ def test_what_is_absent_is_named() -> None:
     assert not any(each.startswith("Elu") for each in main.shares["types"].absent)
 
 
+@pytest.mark.slow
 def test_the_command_prints_shares(coverage: dict[str, DomainCoverage]) -> None:
     ran = CliRunner().invoke(app, ["coverage"])
     assert ran.exit_code == 0

@@ -44,6 +44,7 @@ def planned(pattern: str) -> list[Planned]:
     return [each for each in plan_cases() if fnmatchcase(each.id, pattern)]
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
     core = [each for each in planned("[AE][dl][du]-*") if "core" in each.lists]
     manifest = write_pack(tmp_path / "here", core).manifest
