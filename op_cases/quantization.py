@@ -175,6 +175,36 @@ quantized_conv2d_relu = model(_conv2d_relu, numbers(2, 2, 5, 5), tier="smoke")
 quantized_conv_transpose2d = model(_conv_transpose2d, numbers(2, 2, 4, 4), tier="smoke")
 
 
+def _dynamic(options: Any) -> nn.Module:
+    """Layers that quantize their inputs by the values, with weights in 8 bits or in float16."""
+    layers = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3, bias=False)).eval()
+    with torch.no_grad():
+        for weight in layers.parameters():
+            weight.copy_(torch.linspace(-1, 1, weight.numel()).reshape(weight.shape))
+    if options is not torch.float16:
+        return torch.ao.quantization.quantize_dynamic(layers, {nn.Linear: options})
+    return torch.ao.quantization.quantize_dynamic(layers, {nn.Linear}, options)
+
+
+quantized_dynamically = model(
+    _dynamic,
+    floats(3, 4, dtype=torch.float32),
+    options=[
+        torch.ao.quantization.default_dynamic_qconfig,
+        torch.ao.quantization.per_channel_dynamic_qconfig,
+        torch.float16,
+    ],
+    dynamic=_ROWS,
+    tier="smoke",
+)
+quantized_dynamically_with_relu = model(
+    lambda: _weighted(torch.ao.nn.intrinsic.quantized.dynamic.LinearReLU(4, 3), (3, 4), 3),
+    floats(3, 4, dtype=torch.float32),
+    dynamic=_ROWS,
+    tier="smoke",
+)
+
+
 def moved(x: Tensor) -> Tensor:
     y = F.relu(x.transpose(0, 1).flatten(1))[:, 1:]
     return torch.cat([y, y], 0)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.operators.quantization.packed_weights import unpack_weights
+from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.registry.recorded import decomposition_of
 from onnx_parity.exporter.registry.results import result_of
 
@@ -26,6 +30,43 @@ def scaled_mm(
     if bias is not None:
         product = product + bias
     return product.to(dtype)
+
+
+#: The least scale that torch gives a tensor, and that of zeros alone.
+_SMALLEST_SCALE = 6.1e-5
+_SCALE_OF_ZEROS = 0.1
+
+
+@decomposition_of("quantized::linear_dynamic")
+def linear_dynamic(X: torch.Tensor, W_prepack: Any, reduce_range: bool = False) -> torch.Tensor:
+    """A product whose input is rounded to the integers that span its values, in 7 bits if `reduce_range`, or else in 8.
+
+    Its weight stays integers in the model.
+    """
+    weight, bias = unpack_weights(W_prepack)
+    most = 127 if reduce_range else 255
+    # The span always holds 0, which an integer stands for.
+    low, high = (each.double() for each in torch.aminmax(torch.cat([X.reshape(-1), X.new_zeros(1)])))
+    exact = (high - low) / most
+    exact = torch.where(exact.float() > 0, exact, _SCALE_OF_ZEROS)
+    zero_point = (-low / exact).clamp(0, most).round().float()
+    scale = exact.clamp(min=_SMALLEST_SCALE).float()
+    rounded = (torch.round(X / scale) + zero_point).clamp(0, 255) - zero_point
+    product = (rounded @ weight.t()) * scale
+    return product if bias is None else product + bias
+
+
+@decomposition_of("quantized::linear_relu_dynamic")
+def linear_relu_dynamic(X: torch.Tensor, W_prepack: Any, reduce_range: bool = False) -> torch.Tensor:
+    return linear_dynamic(X, W_prepack, reduce_range).relu()
+
+
+@decomposition_of("quantized::linear_dynamic_fp16")
+def linear_dynamic_fp16(X: torch.Tensor, W_prepack: Any) -> torch.Tensor:
+    """A product whose weight was rounded to float16."""
+    with outside_of_recording():
+        weight, bias = W_prepack.unpack()
+    return torch.nn.functional.linear(X, weight, bias)
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
