@@ -175,7 +175,7 @@ quantized_conv2d_relu = model(_conv2d_relu, numbers(2, 2, 5, 5), tier="smoke")
 quantized_conv_transpose2d = model(_conv_transpose2d, numbers(2, 2, 4, 4), tier="smoke")
 
 
-def _dynamic(options: Any) -> nn.Module:
+def _dynamic(options: Any) -> Any:
     """Layers that quantize their inputs by the values, with weights in 8 bits or in float16."""
     layers = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3, bias=False)).eval()
     with torch.no_grad():
