@@ -163,9 +163,11 @@ class Source:
         first = g.op("Floor", source)
         weight = g.op("Sub", source, first)
         index = self._inside(g.cast(first, torch.int64))
+        # An infinite neighbour times a weight of 0 is NaN: where an axis is copied, each element is its own neighbour.
+        step = self._unless_copied(g.const(1, torch.int64), 0)
         return [
             (index, g.cast(g.op("Sub", 1, weight), self.result)),
-            (self._inside(g.op("Add", index, 1)), g.cast(weight, self.result)),
+            (self._inside(g.op("Add", index, step)), g.cast(weight, self.result)),
         ]
 
     def cubic(self, corners: bool) -> list[tuple[Value, Value]]:
@@ -217,12 +219,16 @@ class Source:
                 return g.op("Mul", ratio, g.op("Min", steps, one))
             return g.op("Div", g.op("Sub", self._number(before), 1), float(after - 1))
         if factor is not None:
-            ratio = g.const(1.0 / factor, self.dtype)
-            if not self.axis.is_copied or not self.axis.may_keep_its_size:
-                return ratio
-            stays = g.equal(g.scalar(before, torch.int64), g.scalar(after, torch.int64))
-            return g.where(stays, g.const(1, self.dtype), ratio)
+            return self._unless_copied(g.const(1.0 / factor, self.dtype), 1)
         return g.op("Div", self._number(before), self._number(after))
+
+    def _unless_copied(self, number: Value, copied: int) -> Value:
+        """A number, and another one where the axis keeps its size, if torch leaves it as it is then."""
+        g = self.g
+        if not self.axis.is_copied or not self.axis.may_keep_its_size:
+            return number
+        stays = g.equal(g.scalar(self.axis.before, torch.int64), g.scalar(self.axis.after, torch.int64))
+        return g.where(stays, g.const(copied, number.dtype), number)
 
     def _number(self, size: Number) -> Value:
         return self.g.scalar(size, self.dtype)

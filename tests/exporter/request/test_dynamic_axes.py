@@ -415,3 +415,13 @@ def test_a_dynamic_number_of_groups_is_refused() -> None:
         onnx_parity.UnsupportedOperatorsError, match=r"needs 4\*batch as a constant, but it is a dynamic"
     ):
         onnx_parity.export(correlated, (torch.randn(2, 4, 5, 5), torch.randn(2, 4, 3, 3)), dynamic_axes=axes)
+
+
+def test_an_axis_that_keeps_its_size_beside_an_infinite_element() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, scale_factor=1.3, mode="linear")
+
+    exported = onnx_parity.export(program, (torch.rand(1, 1, 5),), dynamic_shapes=({2: "length"},))
+    for numbers in ([1.0, float("inf"), 2.0], [float("inf"), 1.0], [1.0, 2.0, 3.0, 4.0]):
+        x = torch.tensor([[numbers]])
+        torch.testing.assert_close(exported(x), program(x), equal_nan=True)

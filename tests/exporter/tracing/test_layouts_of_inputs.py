@@ -54,6 +54,21 @@ def test_channels_last_stays_so_at_other_sizes() -> None:
     torch.testing.assert_close(exported(other), strides(other))
 
 
+def shuffled_and_written(x: torch.Tensor) -> torch.Tensor:
+    y = torch.nn.functional.pixel_shuffle(x * 1, 2)
+    y.permute(0, 2, 3, 1).contiguous().add_(3)
+    return y + 0
+
+
+def test_a_copy_whose_layout_a_decomposition_chooses_by_that_of_the_input() -> None:
+    x = torch.rand(2, 4, 3, 5).contiguous(memory_format=torch.channels_last)
+    with pytest.warns(onnx_parity.TracerWarning, match="how an input lies in memory"):
+        exported = onnx_parity.export(shuffled_and_written, (x,), dynamic_shapes=({2: "height", 3: "width"},))
+    torch.testing.assert_close(exported(x), shuffled_and_written(x))
+    with pytest.raises(onnx_parity.AssumptionError, match="x has strides like"):
+        exported(x.contiguous())
+
+
 def asks(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if x.t().is_contiguous() else x * 3
 
