@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.ao.quantization as ao
 import torch.ao.quantization.fx._decomposed  # (Registers the operators of `quantized_decomposed`.)
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -201,6 +202,30 @@ quantized_dynamically_with_relu = model(
     lambda: _weighted(torch.ao.nn.intrinsic.quantized.dynamic.LinearReLU(4, 3), (3, 4), 3),
     floats(3, 4, dtype=torch.float32),
     dynamic=_ROWS,
+    tier="smoke",
+)
+
+
+def _trained(channels: bool, symmetric: bool, low: float = -1.5) -> nn.Module:
+    """A module of training for quantization that no longer observes: its limits are known."""
+    kinds = (
+        (torch.per_channel_symmetric if symmetric else torch.per_channel_affine)
+        if channels
+        else (torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine)
+    )
+    observer = ao.MovingAveragePerChannelMinMaxObserver if channels else ao.MovingAverageMinMaxObserver
+    quantizer = ao.FusedMovingAvgObsFakeQuantize(observer, -128, 127, dtype=torch.qint8, qscheme=kinds)
+    quantizer(torch.tensor([[low, 0.3], [low / 2, 1.1], [0.2, 2.0]]))
+    quantizer.disable_observer()
+    return quantizer.eval()
+
+
+trained_for_quantization = model(
+    _trained,
+    floats(3, 4, dtype=torch.float32),
+    channels=[False, True],
+    symmetric=[False, True],
+    low=[-1.5, 0.5],
     tier="smoke",
 )
 

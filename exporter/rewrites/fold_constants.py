@@ -171,6 +171,7 @@ _ELEMENTWISE: dict[str, _Evaluate] = {
     "Max": lambda node, inputs: reduce(torch.maximum, inputs),
     "Min": lambda node, inputs: reduce(torch.minimum, inputs),
     "Floor": lambda node, inputs: inputs[0].floor(),
+    "Round": lambda node, inputs: inputs[0].round(),
     "Relu": lambda node, inputs: inputs[0].relu(),
     "Sqrt": lambda node, inputs: inputs[0].sqrt(),
     "Neg": lambda node, inputs: -inputs[0],

@@ -69,6 +69,70 @@ def linear_dynamic_fp16(X: torch.Tensor, W_prepack: Any) -> torch.Tensor:
     return torch.nn.functional.linear(X, weight, bias)
 
 
+# --- observers --------------------------------------------------------------------------------------------------------
+
+
+@decomposition_of("aten::_fused_moving_avg_obs_fq_helper_functional")
+def observe_and_quantize(
+    self: torch.Tensor, observer_on: torch.Tensor, fake_quant_on: torch.Tensor, running_min: torch.Tensor,
+    running_max: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, averaging_const: float, quant_min: int,
+    quant_max: int, ch_axis: int, per_row_fake_quant: bool = False, symmetric_quant: bool = False,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Rounds to a grid that follows from averages of the least and the largest values, which are buffers of a module.
+
+    Whether it averages, and whether it rounds, are buffers too.
+    """
+    if observer_on.item():
+        rows = self.movedim(ch_axis, 0).flatten(1) if per_row_fake_quant else self.reshape(1, -1)
+        low, high = torch.aminmax(rows, dim=1)
+        running_min = _averaged(running_min, low, averaging_const)
+        running_max = _averaged(running_max, high, averaging_const)
+    mask = torch.ones_like(self, dtype=torch.bool)
+    if not fake_quant_on.item():
+        return self.clone(), mask, running_min, running_max, scale, zero_point
+    exact, start = _grid(running_min, running_max, quant_min, quant_max, symmetric_quant)
+    size = list((running_min if per_row_fake_quant else scale).shape)
+    grid = exact.reshape(size).to(scale.dtype), start.reshape(size).to(torch.int32)
+    if per_row_fake_quant:
+        output = torch.fake_quantize_per_channel_affine(self, *grid, ch_axis, quant_min, quant_max)
+    else:
+        output = torch.fake_quantize_per_tensor_affine(self, *grid, quant_min, quant_max)
+    if observer_on.item():
+        scale, zero_point = grid[0], grid[1].to(zero_point.dtype)
+    # Otherwise they are what they were: that they are computed is no state.
+    return output, mask, running_min, running_max, scale, zero_point
+
+
+def _averaged(running: torch.Tensor, seen: torch.Tensor, share: float) -> torch.Tensor:
+    """An average that begins with the first value that is seen."""
+    if not running.numel():
+        return seen
+    seen = seen.reshape(running.shape)
+    return torch.where(running.isinf(), seen, running + share * (seen - running))
+
+
+def _grid(
+    low: torch.Tensor, high: torch.Tensor, quant_min: int, quant_max: int, symmetric: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scale and the zero point of a grid on which 0 lies, in float64."""
+    low, high = low.double(), high.double()
+    steps = quant_max - quant_min
+    has_both = (low < 0) & (high > 0) & symmetric
+    below, above = steps // 2 + 1, steps // 2
+    widest = torch.where(-low / below > high / above, -low / below, high / above)
+    low = torch.where(has_both, (-widest * below).float().double(), low)
+    high = torch.where(has_both, (widest * above).float().double(), high)
+    # Choices are folded if the limits are known, as they are once a model is trained. `clamp` is not.
+    low, high = torch.where(low < 0, low, 0.0), torch.where(high > 0, high, 0.0)
+    exact = (high - low) / steps
+    exact = torch.where(exact.float() > 0, exact, _SCALE_OF_ZEROS)
+    is_nearer = abs(quant_min) + low / exact < abs(quant_max) - high / exact
+    start = torch.where(is_nearer, quant_min - low / exact, quant_max - high / exact)
+    start = torch.where(has_both, (quant_min + quant_max) / 2, start)
+    start = torch.where(start < quant_min, float(quant_min), torch.where(start > quant_max, float(quant_max), start))
+    return torch.where(exact < _SMALLEST_SCALE, _SMALLEST_SCALE, exact), start.round()
+
+
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
