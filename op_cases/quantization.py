@@ -206,6 +206,19 @@ quantized_dynamically_with_relu = model(
 )
 
 
+def _table() -> nn.Module:
+    """A table in 8 bits, of which each row has a scale."""
+    table: Any = nn.Embedding(7, 4).eval()
+    with torch.no_grad():
+        table.weight.copy_(torch.linspace(-1, 2, 28).reshape(7, 4) ** 2)
+    table.qconfig = ao.float_qparams_weight_only_qconfig
+    tables: nn.Module = ao.convert(ao.prepare(nn.ModuleList([table])))[0]
+    return tables
+
+
+quantized_table = model(_table, ints(2, 3, high=7), dynamic=_ROWS, tier="smoke")
+
+
 def _trained(channels: bool, symmetric: bool, low: float = -1.5) -> nn.Module:
     """A module of training for quantization that no longer observes: its limits are known."""
     kinds = (

@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 1170,
     "exporter/kinds": 1250,
     "exporter/lowering": 5452,
-    "exporter/operators": 17755,
+    "exporter/operators": 17770,
     "exporter/patches": 1795,
     "exporter/program_state": 1265,
     "exporter/recording": 8300,

@@ -69,6 +69,18 @@ def linear_dynamic_fp16(X: torch.Tensor, W_prepack: Any) -> torch.Tensor:
     return torch.nn.functional.linear(X, weight, bias)
 
 
+@decomposition_of("quantized::embedding_byte")
+def embedding_byte(weight: Any, indices: torch.Tensor, pruned_weights: bool = False) -> torch.Tensor:
+    """Rows of integers, each with a scale and a zero point, which is a float."""
+    with outside_of_recording():
+        table = weight.unpack()
+        parts = table.int_repr(), table.q_per_channel_zero_points(), table.q_per_channel_scales()
+        ints, zero_points, scales = (each.reshape(len(table), -1) for each in parts)
+        zero_points, scales = zero_points.float(), scales.float()
+    embedding = torch.nn.functional.embedding
+    return (embedding(indices, ints).float() - embedding(indices, zero_points)) * embedding(indices, scales)
+
+
 # --- observers --------------------------------------------------------------------------------------------------------
 
 
