@@ -411,7 +411,7 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: traced_or_itself(x) + 1, X), "cannot be used as a value"
     ),
     "parameters: torch.nn.parameter.Parameter.__new__": Witness(
-        exporting(lambda x: x * torch.nn.Parameter(torch.ones(3)), X), "made without being recorded"
+        exporting(lambda x: x * torch.nn.Parameter(torch.ones(3)), X), "makes a tensor in a way that cannot be recorded"
     ),
     "tensor_reads: copy.copy": Witness(exporting(lambda x: copy.copy(x + 1), X, others=[(Y,)]), "with set_"),
     "tensor_reads: torch.Tensor.__deepcopy__": Witness(
