@@ -61,12 +61,6 @@ view_of_nothing = op(viewed, floats(0, 3), size=[(3, 0), (0,), (2, 0, 5)])
 view_of_scalar = op(viewed, floats(), size=[(1,), (1, 1), ()])
 reshape = op(torch.reshape, numbers(2, 3, 4), shape=[(6, 4), (24,), (-1, 3)], dtypes=_ONE_OF_EACH)
 reshape_of_transposed = op(lambda x: x.t().reshape(-1), floats(2, 3), dynamic=BATCH)
-reshape_to_several_empty_axes = op(
-    lambda x: (x.reshape(x.shape[1], 2, x.shape[0]), x.reshape(x.shape[0], 2, x.shape[1])),
-    floats(3, 4, 2),
-    dynamic={"x": {0: "rows", 1: "columns"}},
-    sizes={"rows": [0, 0, 3, 1], "columns": [0, 2, 5, 1]},
-)
 reshape_as = op(lambda x, other: x.reshape_as(other), floats(2, 6), other=floats(3, 4))
 flatten = op(
     torch.flatten,

@@ -19,6 +19,13 @@ __all__ = ["ReshapeForms"]
 _MOST_FILLED = 1024
 
 
+def _empties(size: Size, other: Size) -> bool:
+    """Whether another dynamic size is 0 where a dynamic one is: a factor of one is a factor of the other."""
+    if isinstance(size, int) or isinstance(other, int):
+        return False
+    return set(size.node.expr.factors()[1]).issubset(other.node.expr.factors()[1])
+
+
 class ReshapeForms(Base):
     """Sizes, reshape, expand and full, for static and dynamic sizes."""
 
@@ -53,18 +60,12 @@ class ReshapeForms(Base):
         ]
         if not any(axis in others and may_be_empty(size) for axis, size in enumerate(given)):
             return self.op("Reshape", x, self.ints(given))
-        # Before opset 14, an empty axis is inferred. onnxruntime would infer what is computed in a Concat.
-        exact = self.ints(sizes)
-        is_empty = self.equal(exact, self.const(0, torch.int64))
-        if len([axis for axis in dynamic if may_be_empty(sizes[axis])]) == 1:
-            return self.op("Reshape", x, self.where(is_empty, self.const(-1, torch.int64), exact))
-        # Only one is, and none if another is 0: the first of them beside others of 1, which are repeated 0 times.
-        first = self.op("ArgMin", self.cast(exact, torch.float32), axis_i=0, keepdims_i=1)
-        is_inferred_there = self.equal(self.const(list(range(len(sizes))), torch.int64), first)
-        one = self.const(1, torch.int64)
-        instead = self.where(is_inferred_there, self.const(-1, torch.int64), one)
-        repeats = self.where(self.equal(instead, one), self.where(is_empty, self.const(0, torch.int64), one), one)
-        return self.op("Tile", self.op("Reshape", x, self.where(is_empty, instead, exact)), repeats)
+        # Before opset 14, an empty axis is copied, or inferred. onnxruntime would infer what is computed in a Concat.
+        # Two that are empty at once, and neither in its place, fail: what avoids it copies the tensor at other sizes.
+        exact, zero = self.ints(given), self.const(0, torch.int64)
+        is_copied = [axis < len(shape) and _empties(size, shape[axis]) for axis, size in enumerate(sizes)]
+        instead = self.ints([0 if copied else -1 for copied in is_copied])
+        return self.op("Reshape", x, self.where(self.equal(exact, zero), instead, exact))
 
     def expand(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Broadcast `x`, whose rank may be lower, to `sizes`."""
