@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_fed, to_tensor
+from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, is_float, to_fed, to_tensor
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.request.marked_inputs import Given
@@ -52,6 +53,14 @@ _ERRORS, _FATAL = 3, 4
 #: Products with integer weights are computed in float32, as the model says. By default, onnxruntime rounds what is
 #: multiplied with them to 8 bits.
 _IN_FLOAT32 = ("session.qdq_matmulnbits_accuracy_level", "1")
+#: Operators whose floats are some of those that they are given, or follow from them without rounding.
+_EXACT = frozenset({
+    "Abs", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "DepthToSpace",
+    "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop", "Max", "MaxPool",
+    "Min", "Neg", "Pad", "ReduceMax", "ReduceMin", "Relu", "Reshape", "Round", "Scan", "ScatterElements", "ScatterND",
+    "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze",
+    "Where",
+})  # fmt: skip
 _BFLOAT16 = "tensor(bfloat16)"
 #: The dtypes of arrays that onnxruntime takes as their bits, by the names of its types, with the types of ONNX.
 _AS_BITS = {
@@ -160,6 +169,26 @@ class ReferenceSession:
             given = widen_feeds(given)
         # Copied, because its results may share memory with initializers of the model.
         return _restored(list(self._evaluator.run(None, given)), to_tensor)
+
+    def run_inexactly(self, feeds: Mapping[str, Given], inexact: Callable[[Array], Array]) -> list[Any]:
+        """The outputs where each operator of the graph that computes floats gives inexact ones."""
+
+        def spoiled(run: Callable[..., tuple[Any, ...]], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+            results = run(*args, **kwargs)
+            return tuple(inexact(each) if _is_float_array(each) else each for each in results)
+
+        computing = [node for node in self._evaluator.rt_nodes_ if node.op_type not in _EXACT]
+        for node in computing:
+            node.run = partial(spoiled, node.run)
+        try:
+            return self.run(feeds)
+        finally:
+            for node in computing:
+                del node.run
+
+
+def _is_float_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) and is_float(value.dtype)
 
 
 def _arrays_of(feeds: Mapping[str, Given]) -> dict[str, Fed]:

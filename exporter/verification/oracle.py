@@ -54,6 +54,7 @@ __all__ = [
     "expect",
     "is_surely_right",
     "judge",
+    "least_tolerance",
     "typical_magnitude",
 ]
 
@@ -206,8 +207,7 @@ def expect(
         else:
             noise = _noise(own_error, movements, steep, jump, unit)
     zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros and declared is None else None
-    floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
-    tolerance = np.maximum(NOISE_FACTOR * noise, floor)
+    tolerance = np.maximum(NOISE_FACTOR * noise, _floor(unit, typical, value.dtype))
     alone = np.isfinite(in_torch) & ~finite
     if alone.any():
         plain = _within(value, in_torch, *FALLBACK[value.dtype])
@@ -217,6 +217,19 @@ def expect(
     if declared is not None:
         tolerance = np.maximum(tolerance, declared * magnitude + declared)
     return Expected(value, centre, tolerance, unit, zeros)
+
+
+def _floor(unit: Float64Array, typical: float, dtype: np.dtype[Any]) -> Float64Array:
+    """The least tolerance of rule 3."""
+    floor: Float64Array = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), dtype))
+    return floor
+
+
+def least_tolerance(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+    """What an operator may be wrong by that returns these numbers in this dtype: as in rule 3, with the largest element
+    for the typical one. onnxruntime's sigmoid has an error that is the same over its whole range."""
+    finite = np.where(np.isfinite(values), values, 0.0)
+    return _floor(ulp(finite, dtype), float(np.abs(finite).max(initial=0.0)), dtype)
 
 
 def _largest_rounding(dtype: np.dtype[Any], rounded_by: float) -> float:
@@ -316,9 +329,7 @@ def is_surely_right(got: Array, value: Array, noise: float = 0.0) -> bool:
             return True  # A unit in the last place is at least half of this share of the element.
     wide = np.where(finite, value, 0.0).astype(np.float64)
     typical = typical_magnitude(value)
-    floor = np.maximum(
-        FLOOR_ULPS * ulp(wide, value.dtype), TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype)
-    )
+    floor = _floor(ulp(wide, value.dtype), typical, value.dtype)
     near = np.maximum(_SURELY_NEAR * floor, NOISE_FACTOR * _SURELY_NEAR * noise * typical)
     return bool((np.abs(np.where(finite, got, 0.0) - wide) <= near).all())
 

@@ -45,6 +45,13 @@ def test_interpolation_to_few_pixels(seed: int, mode: str) -> None:
         onnx_parity.export(lambda x, size: F.interpolate(x, size, mode=mode), (x, size), verify=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_large_numbers_times_a_sigmoid_that_is_almost_0(seed: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    onnx_parity.export(lambda x: F.silu(200 * x), (torch.randn(30, 40, dtype=dtype),), verify=True)
+
+
 class _Masked(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
