@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from onnx_parity.exporter.expressions import integers_and_reals as of
@@ -111,6 +112,13 @@ def _is_beyond(one: Expression, other: Expression, extreme: Expression, ranges: 
 
 def known_truth(condition: Expression, ranges: Ranges) -> bool | None:
     """Whether a condition holds everywhere within the ranges; None if it does not hold everywhere, or nowhere."""
+    return _truth(condition, tuple((symbol, ranges.get(symbol, ANY)) for symbol in condition.free_symbols))
+
+
+# Torch asks the same of each result of the same sizes, and so does each further recording of a program.
+@lru_cache(maxsize=4096)
+def _truth(condition: Expression, of_symbols: tuple[tuple[Symbol, Range], ...]) -> bool | None:
+    ranges = dict(of_symbols)
     possible = bounds(condition, ranges)
     return bool(possible.lower) if possible.is_single else _known_by_cases(condition, ranges)
 
