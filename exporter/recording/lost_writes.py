@@ -191,7 +191,9 @@ def _comes_from_inputs(value: Value) -> bool:
 
 
 def _is_laid_out_anew(node: Node) -> bool:
-    return operator_name(node.op) in _LAID_OUT_ANEW
+    name = operator_name(node.op)
+    is_contiguous_copy = name == "aten::clone" and node.arguments.get("memory_format") is torch.contiguous_format
+    return is_contiguous_copy or name in _LAID_OUT_ANEW
 
 
 class Made(msgspec.Struct, frozen=True, eq=False):

@@ -59,7 +59,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 _CPU = torch.device("cpu")
-_COPY = torch.ops.aten.copy_.default
+_CLONE, _COPY = torch.ops.aten.clone.default, torch.ops.aten.copy_.default
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _SIZES = torch.ops.aten.size.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
@@ -320,6 +320,11 @@ class Recorder(Uncompiled, TorchDispatchMode):
                     raise
                 del self.nodes[before:]
                 return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
+            finally:
+                for node in self.nodes[before:]:
+                    if node.op is _CLONE and "memory_format" in node.arguments:
+                        # A decomposition chooses it by how its input lies, which may lie otherwise in another call.
+                        node.arguments["memory_format"] = torch.preserve_format
 
     def _refuse_foreign_write(self, func: OpOverload, args: tuple[Any, ...]) -> None:
         """Refuse a write to a tensor other than the copies to inputs and buffers that functionalization ends with."""

@@ -161,7 +161,7 @@ def found_or_none(x: torch.Tensor) -> torch.Tensor:
 
 def of_numpy(x: torch.Tensor) -> torch.Tensor:
     try:
-        return x * float(np.sqrt(x.shape[0]))
+        return x * float(np.cbrt(x.shape[0]))
     except (TypeError, KeyError):
         return x
 
