@@ -43,6 +43,7 @@ __all__ = [
     "MayBeOne",
     "TensorThen",
     "UnclearLayouts",
+    "forget_layouts",
     "lost_write",
     "own_tensor_written",
     "without_memory",
@@ -194,6 +195,13 @@ def _is_laid_out_anew(node: Node) -> bool:
     name = operator_name(node.op)
     is_contiguous_copy = name == "aten::clone" and node.arguments.get("memory_format") is torch.contiguous_format
     return is_contiguous_copy or name in _LAID_OUT_ANEW
+
+
+def forget_layouts(nodes: Iterable[Node]) -> None:
+    """In which format a decomposition copies may depend on how its input lies, which another one may do otherwise."""
+    for node in nodes:
+        if operator_name(node.op) == "aten::clone" and "memory_format" in node.arguments:
+            node.arguments["memory_format"] = torch.preserve_format
 
 
 class Made(msgspec.Struct, frozen=True, eq=False):

@@ -26,12 +26,8 @@ from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_p
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
 from onnx_parity.exporter.recording.lost_writes import (
-    LayoutsAsked,
-    MayBeOne,
-    UnclearLayouts,
-    own_tensor_written,
-    without_memory,
-)
+    LayoutsAsked, MayBeOne, UnclearLayouts, forget_layouts, own_tensor_written, without_memory,
+)  # fmt: skip
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
@@ -59,7 +55,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 _CPU = torch.device("cpu")
-_CLONE, _COPY = torch.ops.aten.clone.default, torch.ops.aten.copy_.default
+_COPY = torch.ops.aten.copy_.default
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _SIZES = torch.ops.aten.size.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
@@ -321,10 +317,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
                 del self.nodes[before:]
                 return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
             finally:
-                for node in self.nodes[before:]:
-                    if node.op is _CLONE and "memory_format" in node.arguments:
-                        # A decomposition chooses it by how its input lies, which may lie otherwise in another call.
-                        node.arguments["memory_format"] = torch.preserve_format
+                forget_layouts(self.nodes[before:])
 
     def _refuse_foreign_write(self, func: OpOverload, args: tuple[Any, ...]) -> None:
         """Refuse a write to a tensor other than the copies to inputs and buffers that functionalization ends with."""
