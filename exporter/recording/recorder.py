@@ -26,7 +26,12 @@ from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_p
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
 from onnx_parity.exporter.recording.lost_writes import (
-    LayoutsAsked, MayBeOne, UnclearLayouts, forget_layouts, own_tensor_written, without_memory,
+    LayoutsAsked,
+    MayBeOne,
+    UnclearLayouts,
+    forget_layouts,
+    own_tensor_written,
+    without_memory,
 )  # fmt: skip
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
@@ -244,8 +249,6 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.layouts_asked.release()
         self._complex.release()
         return fakes
-
-    # --- recording ------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is _prim_device:
