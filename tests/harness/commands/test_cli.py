@@ -60,9 +60,9 @@ def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Pa
     assert code == 0
     assert text.splitlines() == [
         "elu[alpha=1.0]     6 cells  listed_cases/some.py:5",
-        "elu[alpha=0.5]     4 cells  listed_cases/some.py:5",
+        "elu[alpha=0.5]     3 cells  listed_cases/some.py:5",
         "relu               7 cells  listed_cases/some.py:6",
-        "3 cases, 17 cells",
+        "3 cases, 16 cells",
     ]
     assert invoke("list", "relu", "--tier", "smoke")[1].splitlines()[0] == "relu     4 cells  listed_cases/some.py:6"
 

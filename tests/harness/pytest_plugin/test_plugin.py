@@ -39,11 +39,11 @@ def test_a_declaration_file_is_its_own_test_file(cases: pytest.Pytester) -> None
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        (["cases.py"], 5 + 3 + 6 + 1 + 3),
+        (["cases.py"], 5 + 2 + 6 + 1 + 3),
         (["cases.py", "--tier", "smoke"], 8 + 3),
         (["cases.py", "--tier", "full", "--dtypes", "float32", "-k", "not drawn"], 88 + 3),
         (["cases.py", "-k", "elu and opset9 and not relu"], 1),
-        (["cases.py", "-k", "alpha and not opset2"], 3 + 2),
+        (["cases.py", "-k", "alpha and not opset2"], 3 + 3),
         (["cases.py", "-k", "dynamic"], 1),
         (["cases.py", "-k", "cuda"], 3),
         (["cases.py::relu", "--devices", "cpu"], 6 + 1),
