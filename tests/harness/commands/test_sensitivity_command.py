@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from onnx_parity.harness import cli
+from tests.forked import run
 
 CASES = """
 import torch.nn.functional as F
@@ -21,18 +20,18 @@ celu_of_all = op(F.celu, floats(2, 3), alpha=0.5)
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file of declarations of a name of its own: Python imports each name once."""
-    found = tmp_path / f"cases_of_{tmp_path.name}.py"
+    """A file of declarations, in the folder in which the command is run."""
+    found = tmp_path / "cases_of_it.py"
     found.write_text(CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
     return found.name
 
 
 def printed(*arguments: str, code: int) -> str:
-    result = CliRunner().invoke(cli.app, ["sensitivity", *arguments])
-    assert result.exit_code == code, result.output
-    return result.stderr if code == 2 else result.stdout
+    """What the command prints, in a process of its own, as it forks those that look at cases."""
+    ended = run(Path.cwd(), "parity", "sensitivity", *arguments)
+    assert ended.code == code, ended.text
+    return ended.text.lstrip()  # The progress bar leaves an empty line.
 
 
 def test_what_no_case_tells_is_listed(file: str) -> None:
