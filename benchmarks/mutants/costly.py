@@ -2,12 +2,13 @@
 
     python -m benchmarks.mutants.costly
 
-A few cases take a third of the time of the default tier: decompositions of complex matrices, interpolation in float64,
-programs of several seconds. Whatever statement of the exporter they run under whichever condition, the smoke tier has
-cells that do (`python -m benchmarks.mutants.smoke`), and these are in the default tier too. So a case whose cells take
-longer than a limit keeps these cells alone, and the full tier has the others. The first case of a declaration keeps one
-cell with static sizes, and one with dynamic ones if it has any, so that the default tier runs every declaration. The
-cells are written to `op_cases/costly.toml`; a run of the default tier without this file says how long each case takes.
+An eighth of the cases would take a third of the time of the default tier: decompositions of complex matrices,
+interpolation in float64, programs of several seconds. Whatever statement of the exporter they run under whichever
+condition, the smoke tier has cells that do (`python -m benchmarks.mutants.smoke`), and these are in the default tier
+too. So a case whose cells take longer than a limit keeps these cells alone, and the full tier has the others. The first
+case of a declaration keeps one cell with static sizes, and one with dynamic ones if it has any, so that the default
+tier runs every declaration. The cells are written to `op_cases/costly.toml`; a run of the default tier without this
+file says how long each case takes.
 """
 
 from __future__ import annotations

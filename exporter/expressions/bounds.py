@@ -112,13 +112,14 @@ def _is_beyond(one: Expression, other: Expression, extreme: Expression, ranges: 
 
 def known_truth(condition: Expression, ranges: Ranges) -> bool | None:
     """Whether a condition holds everywhere within the ranges; None if it does not hold everywhere, or nowhere."""
-    return _truth(condition, tuple((symbol, ranges.get(symbol, ANY)) for symbol in condition.free_symbols))
+    # Symbols of two recordings are equal if their names are, be one an integer and the other a float.
+    return _truth(condition, tuple((each, each.is_float, ranges.get(each, ANY)) for each in condition.free_symbols))
 
 
-# Torch asks the same of each result of the same sizes, and so does each further recording of a program.
 @lru_cache(maxsize=4096)
-def _truth(condition: Expression, of_symbols: tuple[tuple[Symbol, Range], ...]) -> bool | None:
-    ranges = dict(of_symbols)
+def _truth(condition: Expression, of_symbols: tuple[tuple[Symbol, bool, Range], ...]) -> bool | None:
+    """The same, found once: torch asks it of each result of the same sizes, and so does each further recording."""
+    ranges = {symbol: within for symbol, _, within in of_symbols}
     possible = bounds(condition, ranges)
     return bool(possible.lower) if possible.is_single else _known_by_cases(condition, ranges)
 

@@ -11,8 +11,9 @@ a case the smoke tier runs instead: a dtype, an opset, and `dynamic` if its axes
 case to the default tier, which runs all cells that the smoke tier runs. `python -m benchmarks.mutants.smoke` writes
 those of this project.
 
-A few cases take a third of the time of the default tier. Of a case of `costly.toml` it runs the cells that either file
-names; the others are left to the full tier. `python -m benchmarks.mutants.costly` writes those of this project.
+An eighth of the cases would take a third of the time of the default tier. Of a case of `costly.toml` it runs the cells
+that either file names; the others are left to the full tier. `python -m benchmarks.mutants.costly` writes those of this
+project.
 
 If opsets or dtypes are asked for, these decide, and cells of `smoke.toml` that have them are added.
 """
@@ -41,6 +42,8 @@ class Named:
 
     def __or__(self, other: Named) -> Named:
         """The cells of either."""
+        if not other._opsets:
+            return self
         both = Named()
         for (dtype, shapes), opsets in itertools.chain(self._opsets.items(), other._opsets.items()):
             for opset in opsets:

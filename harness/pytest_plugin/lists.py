@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -42,6 +42,9 @@ from onnx_parity.harness.expecting.expectations import (
 
 if TYPE_CHECKING:
     from onnx_parity.harness.case import Declaration
+
+
+_Point = TypeVar("_Point", bound=str)
 
 
 class NamesFile(pytest.File):
@@ -147,10 +150,10 @@ class ExpectationItem(pytest.Item):
         likely = replace(
             everything,
             opsets=(max(opsets_of(self._expectation.opset), default=MIDDLE_OPSET),),
-            devices=tuple(map(Device, _texts(self._expectation.device)))[:1] or (Device.CPU,),
-            exporters=_texts(self._expectation.exporter)[:1] or (PARITY,),
-            runtimes=_texts(self._expectation.runtime)[:1] or runtimes[:1],
-            captures=tuple(map(Capture, _texts(self._expectation.capture)))[:1] or (Capture.TRACE,),
+            devices=_first(tuple(Device), self._expectation.device),
+            exporters=_first((PARITY, *EXPORTERS), self._expectation.exporter),
+            runtimes=_first(runtimes, self._expectation.runtime),
+            captures=_first(tuple(Capture), self._expectation.capture),
         )
         declarations = self.path.parents[1] if self.path.parent.name == FOLDER else self.path.parent
         candidates = _declared(declarations).beginning_like(self._expectation.beginning)
@@ -201,6 +204,7 @@ def _declared(folder: Path) -> _Declared:
     return _Declared(folder)
 
 
-def _texts(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    """One text, or several, as an expectation narrows itself to points of an axis."""
-    return (given,) if isinstance(given, str) and given else tuple(given)
+def _first(points: tuple[_Point, ...], wanted: str | tuple[str, ...]) -> tuple[_Point]:
+    """The first point of an axis that an expectation is narrowed to; the first of all if it is to none of them."""
+    named = (wanted,) if isinstance(wanted, str) else wanted
+    return (next((each for each in points if each in named), points[0]),)

@@ -243,20 +243,34 @@ def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}: it contains knwon, but may contain only [[known]]"
 
 
-def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> None:
-    cases = tmp_path / "some_cases"
+def _cases_of_elu(project: Path) -> Path:
+    cases = project / "some_cases"
     cases.mkdir()
     (cases / "__init__.py").touch()
     (cases / "activation.py").write_text(
         "import torch.nn.functional as F\nfrom onnx_parity.harness.case import floats, op\n"
         "elu = op(F.elu, floats(2, 3))\n"
     )
+    return cases
+
+
+def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> None:
+    cases = _cases_of_elu(tmp_path)
     absent = entry('"elq-*"', more='packages = { no-such-package = ">=1" }')
     (cases / "expectations.toml").write_text(entry('["elu-*-opset9-*", "elo-*"]') + absent)
     ended = run_project(tmp_path, "pytest", *LEAN, "-n", "0", "some_cases/expectations.toml")
     assert "1 failed, 2 passed" in ended.text
     told = "some_cases/expectations.toml: the expectation 'elo-*' matches no cell of some_cases/. "
     assert told in ended.text
+
+
+@pytest.mark.parametrize("axis", ['runtime = "onnxruntine"', 'exporter = "praity"', 'device = "gpu"'])
+def test_a_point_that_no_axis_has_matches_no_cell(axis: str, tmp_path: Path) -> None:
+    cases = _cases_of_elu(tmp_path)
+    (cases / "expectations.toml").write_text(entry('"elu-*"', more=axis))
+    ended = run_project(tmp_path, "pytest", *LEAN, "-n", "0", "some_cases/expectations.toml")
+    assert "1 failed" in ended.text
+    assert "the expectation 'elu-*' matches no cell of some_cases/. " in ended.text
 
 
 _KNOWN = '[[known]]\ncells = "elu*"\nstage = "compare"\nreason = "{}"\nlink = "a"\n'
