@@ -9,8 +9,8 @@ of them fails. What is found out is kept in `runs/mutants/`, and the same comman
 With `--conditions`, faults hold under one condition only, as most regressions do: in one dtype, at some opsets, for
 negative or dynamic axes, for an empty tensor. `--family` runs no other cells than those of the fault's own family.
 
-Survivors are printed, to be looked at: an equivalent mutant is named with its reason in
-`benchmarks/mutants/equivalent.toml`; for any other, a case is missing.
+Each fault is printed as soon as it is judged, and survivors once more at the end, to be looked at: an equivalent mutant
+is named with its reason in `benchmarks/mutants/equivalent.toml`; for any other, a case is missing.
 """
 
 from __future__ import annotations
@@ -166,6 +166,12 @@ def main(
         try:
             for mutant, fate in zip(chosen, pool.map(judged.of, chosen), strict=True):
                 fates.append((mutant, fate))
+                terminal.print(
+                    f"{len(fates)} of {len(chosen)} {fate.became}: {mutant}",
+                    markup=False,
+                    highlight=False,
+                    soft_wrap=True,
+                )
                 progress.advance(task)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

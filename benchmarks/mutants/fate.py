@@ -87,6 +87,17 @@ class Fate(msgspec.Struct, frozen=True):
     #: Why it could not be planted; empty if it was.
     not_planted: str = ""
 
+    @property
+    def became(self) -> str:
+        """What became of the fault, in a few words."""
+        if self.not_planted:
+            return f"not planted, {self.not_planted}"
+        if self.notice is not None:
+            return f"noticed by {self.notice.cell} of the {self.tier} tier"
+        if not self.differed and self.condition:
+            return f"changes no model of {self.ran} cells"
+        return f"survived {self.ran} cells"
+
 
 class Ready(msgspec.Struct, frozen=True):
     """The answer after planting."""

@@ -52,7 +52,8 @@ def sensitivity(
 
     What no case tells is listed, with the cases that have it and cannot tell, and what would tell it; so are arguments
     that no case gives, negative and empty axes. What no case could tell has its reason in the file untold.toml beside
-    the declarations. Exit codes: 0 everything else is told; 1 something is not; 2 used wrongly.
+    the declarations. Exit codes: 0 everything else is told; 1 something is not; 2 used wrongly, or no case could be
+    looked at.
 
     Examples:
 
@@ -67,6 +68,10 @@ def sensitivity(
     if not found:
         refuse(f"No case of an operator is named {', '.join(patterns)}. `parity list` shows all names.")
     rows, not_looked_at = _look(found, processes)
+    if len(not_looked_at) == len(found):
+        refuse(
+            "\n".join(["No case could be looked at, so nothing is known of what they tell.", *_reasons(not_looked_at)])
+        )
     rows = [row for row in rows if operator in (None, row.operator)]
     if operator is not None and not rows:
         refuse(f"None of these cases calls {operator} of torch, or it has nothing that could be altered.")
@@ -80,8 +85,8 @@ def sensitivity(
             print_text("\n".join(_tables(rows)))
         for line in _untold(untold):
             print_text(line)
-        for each in not_looked_at:
-            print_text(f"not looked at: {each.case} {each.dtype}: {each.reason}")
+        for line in _reasons(not_looked_at):
+            print_text(line)
         why = f", {len(explained)} explained in {FILE}" if explained else ""
         print_text(
             f"{len(found)} cases and dtypes; {len(rows)} alterations of {len({row.operator for row in rows})} "
@@ -131,6 +136,11 @@ def _look(cells: Sequence[tuple[Cell, bool]], processes: int) -> tuple[list[Row]
         found = look_at_all(cells, defaults.seed(), processes, lambda: progress.advance(task))
     left_out = [each for each in found if isinstance(each, NotLookedAt)]
     return rows_of(each for each in found if not isinstance(each, NotLookedAt)), left_out
+
+
+def _reasons(not_looked_at: Sequence[NotLookedAt]) -> Iterator[str]:
+    for each in not_looked_at:
+        yield f"not looked at: {each.case} {each.dtype}: {each.reason}"
 
 
 def _untold(rows: Sequence[Row]) -> Iterator[str]:

@@ -104,6 +104,7 @@ def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
     assert noticed.notice is not None
     assert (noticed.notice.status, noticed.notice.blame) == (Status.FAILED, "exporter")
     assert noticed.notice.operator == "aten::softshrink"
+    assert noticed.became == f"noticed by {noticed.notice.cell} of the smoke tier"
 
 
 ACTIVATED = {each.key: each for each in conditional_mutants_of(FILE, NAME)}
@@ -177,6 +178,7 @@ def test_a_cell_notices_only_what_it_runs_and_what_it_passes_without(tmp_path: P
         tiers = [("smoke", cells(name)[:2])]
         fate = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, Cells(sound=sound), tmp_path / "stderr")
         assert (fate.tier, fate.ran) == ("", 2)
+        assert fate.became == "survived 2 cells"
 
 
 def test_a_cell_whose_model_is_the_same_is_not_run(tmp_path: Path) -> None:

@@ -17,6 +17,18 @@ elu_of_positives = op(F.elu, floats(2, 3, low=0), alpha=[0.5])
 celu_of_all = op(F.celu, floats(2, 3), alpha=0.5)
 """
 
+#: Cases that cannot be asked what they tell.
+CASES_OF_NOISE = """
+import torch
+from onnx_parity.harness.case import floats, op
+
+def _refused(x):
+    raise RuntimeError("no such thing")
+
+noise = op(torch.rand_like, floats(2, 3))
+refused = op(_refused, floats(2, 3))
+"""
+
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -71,3 +83,14 @@ def test_an_operator_as_json(file: str) -> None:
 def test_names_that_nothing_has(file: str) -> None:
     assert "No case of an operator is named no_such." in printed(file, "no_such", code=2)
     assert "None of these cases calls selu of torch" in printed(file, "--operator", "selu", code=2)
+
+
+def test_if_no_case_can_be_looked_at_nothing_is_told(file: str) -> None:
+    Path(file).write_text(CASES_OF_NOISE)
+    assert printed(file, code=2).splitlines() == [
+        "No case could be looked at, so nothing is known of what they tell.",
+        "not looked at: noise float32: its results are other ones each time",
+        "not looked at: refused float32: it cannot be run: no such thing",
+    ]
+    Path(file).write_text(CASES + CASES_OF_NOISE)
+    assert "not looked at: noise float32: its results are other ones each time" in printed(file, "n*", "celu*", code=0)
