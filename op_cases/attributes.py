@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from onnx_parity.harness.case import floats, given, op
+from onnx_parity.harness.case import bools, floats, given, op
 
 _SQUARE = given([[3.0, 1.0, 0.5], [-1.0, 4.0, 0.25], [0.5, 1.0, 5.0]])
 _SYMMETRIC = given([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 5.0]])
@@ -26,7 +29,7 @@ of_factors = op(
     lambda x: (
         torch.cholesky_inverse(torch.linalg.cholesky(x, upper=True), upper=True),
         torch.linalg.matrix_rank(x - 3 * torch.eye(3), hermitian=True, rtol=0.3),
-        torch.linalg.matrix_rank(x, rtol=0.6), torch.linalg.tensorsolve(x.reshape(3, 3), x[0], dims=(-2,)),
+        torch.linalg.matrix_rank(x, rtol=0.6), torch.linalg.tensorsolve(x.tril(), x[0], dims=(-2,)),
         torch.linalg.qr(x, mode="r")[1].abs(), torch.svd(x, compute_uv=False)[1],
     ), _SYMMETRIC, dtypes=[torch.float32],
 )  # fmt: skip
@@ -101,6 +104,7 @@ def _unpooled(x: Tensor) -> tuple[Tensor, ...]:
         F.max_unpool1d(*maxima, [3], [2], [1], [8]),
         F.max_unpool2d(*of_planes, [3, 3], [2, 2], [1, 1], [4, 7]),
         F.max_unpool1d(*F.max_pool1d(line, 3, padding=1, return_indices=True), [3], padding=[1]),
+        F.max_unpool1d(*F.max_pool1d(line, 3, stride=2, return_indices=True), [3], [2]),
         F.max_unpool2d(*F.max_pool2d(plane, 3, padding=1, return_indices=True), [3, 3], padding=[1, 1]),
         F.max_unpool3d(*F.max_pool3d(x, 3, padding=1, return_indices=True), [3, 3, 3], padding=[1, 1, 1]),
     )
@@ -108,7 +112,9 @@ def _unpooled(x: Tensor) -> tuple[Tensor, ...]:
 
 of_unpools = op(_unpooled, floats(1, 4, 4, 7), dtypes=[torch.float32], without_nan="MaxPool is not defined for NaN")
 of_norms_of_pools = op(
-    lambda x: F.lp_pool1d(x.abs(), 2.0, 3, stride=2, ceil_mode=True), floats(2, 4, 8), dtypes=[torch.float32]
+    lambda x: F.lp_pool1d(x.abs(), 2.0, 3, stride=2, ceil_mode=True),
+    floats(2, 4, 8),
+    dtypes=[torch.float32, torch.float64],
 )
 of_losses = op(
     lambda x, y: (
@@ -132,6 +138,12 @@ of_spectra = op(
     ), floats(2, 32), dtypes=[torch.float32],
     without_nan="a kernel of the Fourier transform may leave out what is surely 0, or multiply it by NaN",
 )  # fmt: skip
+of_spectra_of_windows = op(
+    lambda x: torch.view_as_real(
+        torch.stft(x, 8, 3, 6, torch.hann_window(6), center=False, return_complex=True, align_to_window=True)
+    ), floats(2, 32), dtypes=[torch.float32],
+    without_nan="a kernel of the Fourier transform may leave out what is surely 0, or multiply it by NaN",
+)  # fmt: skip
 # --- dtypes and shapes ------------------------------------------------------------------------------------------------
 
 of_made_tensors = op(
@@ -148,3 +160,111 @@ of_sequences = op(
     floats(3, 2),
     dtypes=[torch.float32],
 )
+# --- what other cases tell in other dtypes only -----------------------------------------------------------------------
+
+_ROW = given([[0.5, -1.25, 2.0, -0.75, 1.5], [-2.0, 0.25, -0.5, 3.0, -1.0], [1.25, 0.75, -3.0, 0.5, -0.25]])
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _kept(norm: Callable[..., Tensor], x: Tensor) -> tuple[Tensor, ...]:
+    """What a norm keeps of its inputs, and what it returns."""
+    mean, variance = torch.zeros_like(x[0, :, 0]), torch.ones_like(x[0, :, 0])
+    return norm(x, mean, variance, momentum=0.5), mean, variance
+
+
+of_pools_and_parts_in_halves = op(
+    lambda x: (
+        F.avg_pool1d(x, 4, 3, ceil_mode=True), F.avg_pool2d(x[None], 3, 2, 1, count_include_pad=False),
+        F.max_pool3d(x[None, None], (1, 2, 2), 2, ceil_mode=True, return_indices=True),
+        *x.chunk(2, dim=-1), *x.chunk(2, dim=0), F.glu(x[:2, :4], dim=0), torch.rot90(x[None], 1, (-1, -2)),
+        torch.baddbmm(x[None, :, :3], 2 * x[None, :, 1:4], x[None, :, 2:]),
+    ), _ROW, dtypes=_HALVES, without_nan="MaxPool is not defined for NaN",
+)  # fmt: skip
+of_layers = op(
+    lambda x: (
+        F.cross_entropy(4 * x, torch.tensor([2, 3, 0]), label_smoothing=0.3), torch.nan_to_num(x.log(), nan=2.5),
+        *_kept(partial(F.batch_norm, training=True), x[None]),
+        torch.rnn_tanh_cell(x / 8, x[:, :2] / 8, x[:2] / 8, x[:2, :2], x[0, :2], x[1, :2]),
+        F.grid_sample(x[None, None], torch.tensor([[[[0.3, -0.4], [-0.6, 0.9]]]]).to(x), "nearest", align_corners=True),
+    ), _ROW, dtypes=(*_HALVES, torch.float64),
+)  # fmt: skip
+of_gelu_in_halves = op(lambda x: F.gelu(-3 - x.abs(), approximate="tanh"), _ROW, dtypes=_HALVES)
+of_epsilons = op(
+    lambda x: (
+        F.pairwise_distance(x, x.flip(0), eps=0.5), F.triplet_margin_loss(x, x, x.flip(1), margin=6.0, eps=0.5),
+        F.poisson_nll_loss(x.abs(), x.flip(0).abs(), log_input=False, eps=0.5, reduction="sum"),
+        F.gaussian_nll_loss(x, x.flip(0), x.abs(), eps=0.8), F.cosine_similarity(x / 8, x.flip(0), eps=2.0),
+        F.cosine_embedding_loss(x, x + 0.25, torch.tensor([-1, -1, -1]), margin=0.3),
+        torch.ops.aten._native_batch_norm_legit(
+            x, None, None, torch.zeros_like(x[0]), torch.ones_like(x[0]), True, 0.1, 0.5
+        )[0],
+    ), _ROW, dtypes=(*_HALVES, torch.float64),
+)  # fmt: skip
+of_far_doubles = op(
+    lambda x, y: (
+        torch.isclose(x, x + 1e-12, rtol=0.0, atol=1e-13), torch.isin(x + 1e-12, x), torch.dist(x, y, 3.0),
+        torch.logical_or(x * 1e-200, y * 0), (x * 1e-200).nonzero(), (x * 1e-200).sgn(),
+        torch.addcmul(x, y, y), torch.addcdiv(x, y, y), x.abs() ** y, x - y, torch.zeros_like(x, dtype=torch.float32),
+        F.interpolate(x[None], scale_factor=1.5, mode="linear", recompute_scale_factor=True),
+    ), _ROW, floats(3, 5, low=0.5, high=3), dtypes=[torch.float64],
+)  # fmt: skip
+_FAR = given([[2**32 + 1, 1, 300], [5, 2**32, -(2**33) - 3], [7, 2**31 + 5, 2**34 + 7]])
+of_far_integers = op(
+    lambda x: (
+        x.to(torch.int8).to(torch.int64), x.bool(), torch.isclose(x, x + 3, rtol=0.0, atol=5.0),
+        torch.isclose(x, 2 * x, rtol=2.0), torch.isclose(x, x % 2**32), F.log_softmax(x, 0, dtype=torch.float64),
+        torch.index_reduce(x, 0, torch.tensor([0, 0, 2]), x, "prod"),
+        torch.scatter_reduce(x, 0, torch.tensor([[0, 0, 1]]), x, "sum"), torch.unravel_index(x.abs(), (2**20, 2**20)),
+        F.max_pool2d(x[None], 2, 1, return_indices=True),
+    ), _FAR, dtypes=[torch.int64],
+)  # fmt: skip
+of_distinct_integers = op(lambda x: torch.unique_consecutive(x.flatten()), _FAR, dtypes=[torch.int64])
+of_bools = op(
+    lambda x: (x.index_fill(-1, torch.tensor([2]), True), *x.max(0), *x.min(dim=1)), bools(3, 4), dtypes=[torch.bool]
+)
+of_calls_in_float32 = op(
+    lambda x: (
+        torch.baddbmm(x[None, :, :3], 2 * x[None, :, 1:4], x[None, :, 2:]), torch.cumprod(x, 0, dtype=torch.float64),
+        (x[0].long() + 2**24 + 1).float().long(), *_kept(partial(F.instance_norm, use_input_stats=True), x[None]),
+        F.one_hot(x[0].long() + 3, 9), torch.zeros(2, dtype=torch.float64),
+        torch.linspace(x[0, 0], 5, 6, dtype=torch.float64), torch.full((2,), x[0, 0], dtype=torch.float64),
+        torch.logspace(x[0, 0], 3, 4, base=2.0), torch.logspace(0, x[0, 2], 3, dtype=torch.float64),
+        torch.ops.aten._safe_softmax(x, -1, dtype=torch.float64), torch.ops.aten.slice(x, -1, 1, 4),
+        torch._dim_arange(x, -2),
+    ), _ROW, dtypes=[torch.float32],
+)  # fmt: skip
+
+
+def _squares(x: Tensor) -> tuple[Tensor, ...]:
+    """Of the orthogonal columns of decompositions, which are whole bases."""
+    of_svd, of_qr = torch.svd(x.mT, some=False)[0], torch.qr(x.mT, some=False)[0]
+    return of_svd @ of_svd.mT, of_qr @ of_qr.mT
+
+
+of_whole_bases = op(_squares, _ROW, dtypes=[torch.float32])
+of_linear_cross_entropy = op(
+    lambda x, weight: F.linear_cross_entropy(
+        x, weight, torch.tensor([1, 3, 0, 1]), linear_bias=weight[:, 0], weight=weight[:, 1].abs(), ignore_index=3,
+        label_smoothing=0.3,
+    ), floats(4, 3), floats(5, 3), dtypes=[torch.float32],
+)  # fmt: skip
+of_attention_to_given_keys = op(
+    lambda x, y, weight: F.multi_head_attention_forward(
+        x, y, y, 4, 2, weight, weight[:, 0], None, None, False, 0.0, weight[:4], weight[:4, 1], training=False,
+        static_k=x[:, :, :2].repeat(1, 2, 1).transpose(0, 1) * 2, static_v=y[:, :, 1:3].repeat(1, 2, 1).transpose(0, 1),
+    ), floats(5, 2, 4), floats(5, 2, 4), floats(12, 4), dtypes=[torch.float32],
+)  # fmt: skip
+of_attention_in_halves = op(
+    lambda x, y, weight: F.multi_head_attention_forward(
+        x, y, y, 4, 2, weight, weight[:, 0], None, None, False, 0.0, weight[:4], weight[:4, 1], training=False
+    ), floats(3, 1, 4), floats(3, 1, 4), floats(12, 4), dtypes=_HALVES,
+)  # fmt: skip
+of_fractions = op(
+    lambda x: F.fractional_max_pool2d_with_indices(
+        x[None], 2, output_ratio=(0.7, 0.5), _random_samples=torch.tensor([[[0.3, 0.6]]])
+    ), _ROW, dtypes=[torch.float32],
+)  # fmt: skip
+of_truncated_least_squares = op(
+    lambda x, y: torch.linalg.lstsq(x, y, rcond=0.5, driver="gelsd").solution, _SYMMETRIC, _SQUARE,
+    dtypes=[torch.float32],
+)  # fmt: skip

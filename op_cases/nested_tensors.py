@@ -52,7 +52,7 @@ def of_lengths(values: Tensor) -> Tensor:
 def kernels(values: Tensor, cuts: Tensor) -> Any:
     offsets = _offsets(values, cuts)
     dense = torch.ops.aten._jagged_to_padded_dense_forward(values, [offsets], [values.shape[0]], -1.0)
-    return torch.ops.aten._padded_dense_to_jagged_forward(dense.exp(), [offsets], values.shape[0])
+    return dense, torch.ops.aten._padded_dense_to_jagged_forward(dense.exp(), [offsets], values.shape[0])
 
 
 def with_holes(values: Tensor, lengths: Tensor) -> Any:
