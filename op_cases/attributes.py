@@ -261,7 +261,7 @@ of_attention_in_halves = op(
 )  # fmt: skip
 of_fractions = op(
     lambda x: F.fractional_max_pool2d_with_indices(
-        x[None], 2, output_ratio=(0.7, 0.5), _random_samples=torch.tensor([[[0.3, 0.6]]])
+        x[None], (2, 2), output_ratio=(0.7, 0.5), _random_samples=torch.tensor([[[0.3, 0.6]]])
     ), _ROW, dtypes=[torch.float32],
 )  # fmt: skip
 of_truncated_least_squares = op(
