@@ -40,6 +40,8 @@ class Decision(enum.Enum):
     PARTS_OF_EXAMPLE = enum.auto()
     #: Results lie in memory as torch's own kernels lay them, which are called with zeros.
     LAYOUTS_OF_KERNELS = enum.auto()
+    #: Tensors that the program has written to lie in memory as they did before (see `WrittenLayouts`).
+    LAYOUTS_OF_WRITTEN = enum.auto()
     #: Functions are followed that called `int`, `float` or `len` with a dynamic size, and all of their modules.
     FOLLOW_FUNCTIONS = enum.auto()
     #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).

@@ -134,6 +134,7 @@ def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: A
         )
     if Decision.VIEWS_OF_INPUTS not in recorder.decisions:
         raise Reconsider(Decision.VIEWS_OF_INPUTS)
+    recorder.layouts_asked.relaid(self)
     return torchs(self, *args)
 
 

@@ -113,7 +113,7 @@ def recording_surroundings(recorder: Recorder) -> Iterator[None]:
     caches_casts = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
-        with torch.no_grad(), recording(recorder):
+        with torch.no_grad(), recording(recorder), recorder.layouts_asked.following_writes():
             yield
     finally:
         torch.set_autocast_cache_enabled(caches_casts)

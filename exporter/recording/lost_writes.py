@@ -16,6 +16,7 @@ have: `tracing/layouts_of_inputs.py` finds out whether it does.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +30,7 @@ from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
+from onnx_parity.exporter.recording.fakes.written_layouts import WrittenLayouts
 from onnx_parity.exporter.sizes.copies import copy_or_view
 from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
@@ -269,6 +271,12 @@ class Decided(msgspec.Struct, frozen=True, eq=False):
     #: What was made of the tensor; None if the program asked.
     made: Made | None = None
 
+    @property
+    def follows_write(self) -> bool:
+        """Whether there was a write to the tensor before something was made of it, and another one after that."""
+        made = self.made
+        return made is not None and made.tensors[0].writes > 0 and made.is_written
+
 
 class LayoutsAsked:
     """The questions and the copies of one recording."""
@@ -281,6 +289,8 @@ class LayoutsAsked:
         #: Those of which the program asks with `is` whether there is a copy, by their numbers.
         self.compared: set[int] = set()
         self._asked: Origin | None = None
+        #: Knows how tensors lie that the program has written to; None as long as nothing depends on it.
+        self._written: WrittenLayouts | None = None
         #: Whether the strides of axes of one element matter too.
         self.exactly = False
 
@@ -289,11 +299,44 @@ class LayoutsAsked:
         tensor = asked.value if isinstance(asked, Quantized) else asked
         if not isinstance(tensor, torch.Tensor):
             return
+        self._check_written(tensor)
         if (self._asked is None or exactly > self.exactly) and self._depends(tensor):
             self._asked = self._asked or self._recorder.origins.find()
             self.exactly |= exactly
         if exactly:
             self._decide(tensor, expressions(tensor.stride()))
+
+    def following_writes(self) -> AbstractContextManager[Any]:
+        """A context in which tensors that the program writes to keep their strides, if that has been decided."""
+        if Decision.LAYOUTS_OF_WRITTEN not in self._recorder.decisions:
+            return nullcontext()
+        self._written = WrittenLayouts(self._recorder)
+        return self._written
+
+    def _check_written(self, tensor: torch.Tensor) -> None:
+        """Have the strides of tensors followed if this one, or what it is computed from, may have been written to."""
+        inside = _functional(tensor)
+        if self._written is None:
+            known = self._known(tensor)
+            if (known is not None and known.node is not None) or (inside is not None and number_of_writes(inside)):
+                raise Reconsider(Decision.LAYOUTS_OF_WRITTEN)
+        elif inside is not None and number_of_writes(inside) and not self._written.knows(inside):
+            raise refused_here(
+                "the program asks how a tensor lies in memory that it has written to: ask before, or let it compute "
+                "with a copy, clone(memory_format=torch.contiguous_format)"
+            )
+
+    def relaid(self, tensor: torch.Tensor) -> None:
+        """Called where the program gives a tensor other memory."""
+        if self._written is not None:
+            self._written.forget(inside_of_gradients(tensor))
+
+    @property
+    def settled(self) -> list[Decided]:
+        """What was decided, once the program has returned."""
+        if self._written is None and any(each.follows_write for each in self.decided):
+            raise Reconsider(Decision.LAYOUTS_OF_WRITTEN)
+        return self.decided
 
     def answer(self, tensor: torch.Tensor, answer: Any) -> Any:
         """The answer to the question of the program whether a tensor is contiguous. That of a script is a condition on
@@ -387,6 +430,7 @@ class LayoutsAsked:
 
     def release(self) -> None:
         self.decided.clear()
+        self._written = None
 
     def _known(self, tensor: torch.Tensor) -> Value | None:
         """The value of a tensor, without writes that have not been applied; None for a constant of the program."""

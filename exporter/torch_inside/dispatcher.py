@@ -27,8 +27,8 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
     "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "all_operator_names",
-    "can_be_decomposed", "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at",
-    "in_operators_of_aten", "is_any_autocast_enabled", "is_excluded_here", "is_operator", "is_view",
+    "can_be_decomposed", "changes_layout", "core_decompositions", "decomposition_table", "has_computed_kernel_at",
+    "has_kernel_at", "in_operators_of_aten", "is_any_autocast_enabled", "is_excluded_here", "is_operator", "is_view",
     "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name", "library_of_kernels", "meta_table",
     "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of",
     "with_key", "without_keys",
@@ -56,6 +56,15 @@ def is_view(op: object) -> bool:
     """Whether an operator gives a view of what it is given."""
     schema = schema_of(op) if isinstance(op, OpOverload) else None
     return schema is not None and not schema.is_mutable and any(result.alias_info for result in schema.returns)
+
+
+def changes_layout(function: Any) -> bool:
+    """Whether a function of torch gives its first argument other sizes or strides, as `transpose_` does."""
+    name = function.overloadpacket.__name__ if isinstance(function, OpOverload) else function.__name__
+    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") else None
+    return packet is not None and any(
+        torch.Tag.inplace_view in getattr(packet, overload).tags for overload in packet.overloads()
+    )
 
 
 def can_be_decomposed(op: OpOverload) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import _functionalize_mutation_counter as number_of_writes
+from torch import _functionalize_replace as replace_value
 from torch import _functionalize_sync as apply_writes
 from torch import _is_functional_tensor as is_functional_tensor
 from torch._C import _are_functorch_transforms_active as are_transforms_active
@@ -39,8 +40,8 @@ __all__ = [
     "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "innermost_transform",
     "inside_before_writes", "inside_of_functional", "inside_of_wrapper", "is_functional_tensor",
     "is_functionaltensor", "is_gradtrackingtensor", "is_wrapped", "keeping_requires_grad", "level_of_gradients",
-    "number_of_writes", "runs_backward", "tracked_leaves", "transforms", "with_applied_functions", "with_gradients",
-    "without_gradients",
+    "number_of_writes", "replace_value", "runs_backward", "tracked_leaves", "transforms",
+    "with_applied_functions", "with_gradients", "without_gradients",
 ]  # fmt: skip
 
 

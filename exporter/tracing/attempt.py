@@ -352,7 +352,7 @@ class _Recording:
 
     def _layouts(self) -> list[ByLayout]:
         """What was decided by how tensors lie in memory."""
-        if not (decided := self._recorder.layouts_asked.decided):
+        if not (decided := self._recorder.layouts_asked.settled):
             return []
         ancestry = Ancestry(self._recorder.fakes_by_value())
         return [

@@ -49,10 +49,10 @@ def strides_by_kernel(
     try:
         with outside_of_modes(), plain_tensors(), without_function_overrides(), torch.no_grad():
             made = func(*_with_zeros(tuple(args)), **_with_zeros(kwargs))
+        made = made if isinstance(made, (tuple, list)) else (made,)
+        return [_strides(known, each) for known, each in zip(results, made, strict=False)]
     except (_Unknown, RuntimeError, IndexError, ValueError):
         return None  # Some values are refused, such as a matrix of zeros that is to be inverted.
-    made = made if isinstance(made, (tuple, list)) else (made,)
-    return [_strides(known, each) for known, each in zip(results, made, strict=False)]
 
 
 class Ancestry:
