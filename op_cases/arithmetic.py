@@ -144,6 +144,10 @@ pow_wide = op(
     given([3, -3, 7, 0, 1, -1, 2]),
     exponent=given([[39], [70], [0], [1], [65536], [65537], [2**40 + 3], [2**62 + 1]]),
 )
+#: Only those of 1 and -1 are not 0.
+pow_negative_exponents = op(
+    torch.pow, given([1, -1, 2, -2, 1, -1]), exponent=given([-1, -1, -3, -1, -4, -2]), dtypes=SIGNED_INTS
+)
 pow_promoted = op(torch.pow, ints(3, 4, low=1), exponent=[floats(4), ints(3, 1, high=3, dtype=torch.int32)])
 pow_scalar_base = op(lambda exponent, base: torch.pow(base, exponent), floats(3, 4), base=[2, 0.5, 1])
 pow_operators = op(lambda x: (x**2, 2**x, 2.5**x, x.pow(3), (x + 1).pow_(2)), floats(5, 7), dynamic=BATCH)
@@ -202,3 +206,9 @@ divided_far = op(
 )
 trapezoids_along_an_axis = op(lambda x: torch.cumulative_trapezoid(x, dim=0), floats(3, 4))
 differences_with_more = op(torch.diff, floats(3, 4), append=floats(3, 2), prepend=floats(3, 1))
+signs_of_zeros = op(
+    lambda x, y: (x.signbit(), torch.copysign(y, x), torch.atan2(x, y), torch.atan2(y, x)),
+    given([0.0, -0.0, 0.0, -0.0, 2.0, -3.0]),
+    given([1.0, 1.0, -1.0, -1.0, 0.0, -0.0]),
+    dtypes=FLOATS,
+)

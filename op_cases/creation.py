@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.harness.case import ALL_DTYPES, BATCH, bools, floats, ints, numbers, op, scripted
+from onnx_parity.harness.case import ALL_DTYPES, BATCH, bools, floats, given, ints, numbers, op, scripted
 
 
 @scripted
@@ -73,6 +73,9 @@ linspace_dtype = op(
     lambda x, dtype: torch.linspace(3, 20, 7, dtype=dtype), floats(1), dtype=[torch.int32, torch.float64]
 )
 linspace_tensors = op(lambda x, end: torch.linspace(x, end, 6), floats(), end=[floats(), 3.0])
+linspace_of_tensors = op(
+    lambda x, dtype: torch.linspace(x, 18, 6, dtype=dtype), given(-3.0), dtype=[torch.int64, torch.int32, torch.float64]
+)
 logspace = op(lambda x: torch.logspace(0, 2, 5, 2.0), floats(1))
 scalar_tensor = op(lambda x: x + torch.tensor(2.5) * torch.tensor([1, 2, 3]), floats(3))
 triangle_indices = op(

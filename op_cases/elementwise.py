@@ -52,6 +52,16 @@ of_integers = op(
     ],
     dtypes=[torch.int64, torch.uint8],
 )  # fmt: skip
+#: Integers of which the lower 32 bits are small numbers.
+of_far_integers_as_floats = op(
+    lambda x: [
+        f(x) for f in (
+            torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
+            torch.log1p, torch.atan, torch.sinh, torch.cosh, torch.tanh, torch.asinh, torch.erf, torch.erfc,
+            torch.sigmoid, torch.reciprocal,
+        )
+    ], given([2**32 + 3, 3 - 2**33, 2**40 + 1, 1]), dtypes=[torch.int64],
+)  # fmt: skip
 elementwise_at_edges = op(
     twice,
     _EDGES,

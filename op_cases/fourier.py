@@ -74,6 +74,14 @@ several_axes = op(
     lambda x: (torch.fft.fft2(x), torch.fft.ifftn(x), torch.fft.rfftn(x.real), torch.fft.irfft2(x, norm="ortho")),
     complexes(2, 4, 6), **_LOOSE,
 )  # fmt: skip
+dynamic_length_of_doubles = op(
+    lambda x: torch.view_as_real(torch.fft.fft(x)),
+    floats(2, 6),
+    dynamic=_LENGTH,
+    dtypes=[torch.float64],
+    **_LOOSE,
+    without_nan=_NAN_TIMES_ZERO,
+)
 dynamic_length = op(back_and_forth, floats(2, 10), dynamic=_LENGTH, **_LOOSE)
 dynamic_batch = op(
     lambda x: torch.fft.fft2(x).real,

@@ -75,13 +75,9 @@ addmm_broadcast = op(
 )
 #: Only what is added is far from 0: where large products cancel, their rounding is all that is left.
 addmm_dtypes = op(
-    torch.addmm,
-    numbers(2, 4),
-    mat1=numbers(2, 3, far=False),
-    mat2=numbers(3, 4, far=False),
-    rows=_INT_SCALES,
+    torch.addmm, numbers(2, 4), mat1=numbers(2, 3, far=False), mat2=numbers(3, 4, far=False), rows=_INT_SCALES,
     dtypes=_DTYPES,
-)
+)  # fmt: skip
 addmm_nan_left_out = op(
     torch.addmm, floats(2, 4, special=(float("nan"),)), mat1=floats(2, 3), mat2=floats(3, 4), beta=0
 )
@@ -127,13 +123,17 @@ baddbmm_broadcast_varying = op(
     sizes={"rows": (1, 6)},
 )
 baddbmm_dtypes = op(
-    torch.baddbmm,
-    numbers(2, 3, 5),
-    batch1=numbers(2, 3, 4, far=False),
-    batch2=numbers(2, 4, 5, far=False),
-    rows=_INT_SCALES,
-    dtypes=_DTYPES,
-)
+    torch.baddbmm, numbers(2, 3, 5), batch1=numbers(2, 3, 4, far=False), batch2=numbers(2, 4, 5, far=False),
+    rows=_INT_SCALES, dtypes=_DTYPES,
+)  # fmt: skip
+#: In each dtype with both factors.
+products_scaled = op(
+    lambda x, a, b: (
+        torch.addmm(x, a, b, beta=3, alpha=-2), torch.addmv(x[:, 0], a, b[:, 0], beta=3, alpha=-2),
+        torch.addr(x, a[:, 0], b[0], beta=3, alpha=-2), torch.addbmm(x, a[None], b[None], beta=3, alpha=-2),
+        torch.baddbmm(x[None], a[None], b[None], beta=3, alpha=-2),
+    ), numbers(2, 4, far=False), numbers(2, 3, far=False), numbers(3, 4, far=False), dtypes=_DTYPES,
+)  # fmt: skip
 linear = op(
     F.linear,
     rows=[

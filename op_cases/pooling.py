@@ -123,6 +123,12 @@ max_pool2d_ints_indices = op(
     return_indices=True,
     dtypes=[torch.int64, torch.int32],
 )
+max_pool_of_bytes_indices = op(
+    lambda x: (
+        F.max_pool2d(x, 2, padding=1, return_indices=True), F.max_pool1d(x[0], 3, return_indices=True),
+        F.max_pool3d(x[None], 2, return_indices=True),
+    ), numbers(1, 2, 5, 4, low=0, high=120), dtypes=[torch.uint8, torch.int8],
+)  # fmt: skip
 max_pool1d_dtypes = op(
     F.max_pool1d, numbers(2, 3, 6), kernel_size=3, stride=2, padding=1, dtypes=FLOATS, without_nan=_NAN_LEFT_OUT
 )

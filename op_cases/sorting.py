@@ -82,6 +82,10 @@ unique_consecutive_dim = op(
     dim=[0, -1],
     return_counts=True,
 )
+consecutive_columns = op(
+    lambda x: torch.unique_consecutive(x, dim=1), given([[0, 0, 1, 1, 0], [1, 1, 1, 1, 2], [0, 0, 1, 1, 0]]),
+    dtypes=NUMBERS,
+)  # fmt: skip
 
 # --- medians and places in sorted sequences ---------------------------------------------------------------------------
 

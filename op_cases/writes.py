@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.harness.case import MOVED_DTYPES, given, numbers, op
+from onnx_parity.harness.case import MOVED_DTYPES, floats, given, ints, numbers, op
 from onnx_parity.op_cases.assignment import put, put_at
 
 _NUMBERS = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8)
@@ -38,4 +38,12 @@ put_columns_under_mask_of_two_axes = op(
     given([[True, False, True], [False, True, False]]),
     y=[numbers(2, 1, 2), numbers(2, 3, 2)],
     dtypes=MOVED_DTYPES,
+)
+#: The place of the axis that is written to matters though nothing is.
+writes_of_nothing = op(
+    lambda x, places, y: put_at(x, y, slice(None), places),
+    rows=[
+        {"x": floats(0, 4), "places": given([2, 0]), "y": floats(0, 2)},
+        {"x": floats(3, 4), "places": ints(0, high=4), "y": floats(3, 0)},
+    ],
 )
