@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.arrays import Array, Float64Array, in_pairs, is_float, to_array
@@ -37,7 +38,7 @@ from onnx_parity.exporter.verification.trials import Trial
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
 
-__all__ = ["ProgramOutputs", "without_fused_attention"]
+__all__ = ["ProgramOutputs", "every_node", "without_fused_attention"]
 
 #: Operators of ONNX that compute one step after another, as if each were a graph of its own.
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
@@ -68,13 +69,16 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 class ProgramOutputs:
     """The outputs of an exported program in torch. A copy of the module is run, so that the user's is unchanged."""
 
-    def __init__(self, source: Source, returned: Returned, nodes: int, operators: Collection[str] = ()) -> None:
-        """`nodes` is the number of nodes in the model's graph, and `operators` are those that it has at any depth."""
+    def __init__(
+        self, source: Source, returned: Returned, nodes: int, operators: Sequence[Collection[str]] = ()
+    ) -> None:
+        """`nodes` is the number of nodes in the model's graph, and `operators` are those that each output is computed
+        by, at any depth."""
         self._source = source
         self._returned = returned
-        self._is_small = nodes <= _SMALL and _RECURRENT.isdisjoint(operators)
+        self._is_small = nodes <= _SMALL and all(map(_RECURRENT.isdisjoint, operators))
         self._differentiates = source.recorded is not None and source.recorded.differentiates
-        self._has_signed_zeros = _has_signed_zeros(source.recorded, operators)
+        self._signed_zeros = [_has_signed_zeros(source.recorded, each) for each in operators]
         self._rounded_by = 0.0 if source.recorded is None else _rounded_by(source.recorded)
         #: A description of the current inputs, for messages.
         self._what = ""
@@ -88,10 +92,13 @@ class ProgramOutputs:
 
     @classmethod
     def of(cls, program: ONNXProgram) -> ProgramOutputs:
-        functions = program.model.functions.values()
-        nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
-        operators = {node.op_type for node in nodes}
-        return cls(program.source, program.returned, len(program.model.graph), operators)
+        model, returned = program.model, program.returned
+        if {*returned.kinds} & {*LISTS, Kind.OPTIONAL}:
+            # An output of the model has any number of the values that are compared.
+            operators = [{node.op_type for node in every_node(model)}]
+        else:
+            operators = [_operators_before(output, model) for output in model.graph.outputs[: returned.outputs]]
+        return cls(program.source, returned, len(model.graph), operators)
 
     def outputs(self, trial: Trial) -> list[torch.Tensor]:
         """The tensors that it returns. Numbers become tensors, lists contribute their items, and None nothing."""
@@ -139,7 +146,7 @@ class ProgramOutputs:
             moved_by=by,
             again=self._arrays,
             rounded_by=self._rounded_by,
-            signed_zeros=self._has_signed_zeros,
+            signed_zeros=self._signed_zeros,
         )
 
     def _arrays(self, arguments: _Arguments) -> list[Array]:
@@ -264,6 +271,28 @@ def _rounded_by(graph: Graph) -> float:
     outputs = (output for node in graph.all_live_nodes() for output in node.outputs)
     dtypes = {graph.autocast, *(output.dtype for output in outputs if output is not None)}
     return max((torch.finfo(dtype).eps for dtype in dtypes if dtype in _FLOATS), default=0.0)
+
+
+def every_node(model: ir.Model) -> Iterator[ir.Node]:
+    """The nodes of a model at any depth, also in its functions."""
+    yield from model.graph.all_nodes()
+    for function in model.functions.values():
+        yield from function.all_nodes()
+
+
+def _operators_before(output: ir.Value, model: ir.Model) -> set[str]:
+    """The operators that an output is computed by; all of a model that has functions, or graphs within its graph."""
+    if model.functions or any(node.graph is not model.graph for node in model.graph.all_nodes()):
+        return {node.op_type for node in every_node(model)}
+    found, waiting, seen = set[str](), [output], set[ir.Value]()
+    while waiting:
+        node = waiting.pop().producer()
+        if node is not None:
+            found.add(node.op_type)
+            further = [each for each in node.inputs if each is not None and each not in seen]
+            seen.update(further)
+            waiting += further
+    return found
 
 
 def _has_signed_zeros(graph: Graph | None, operators: Collection[str]) -> bool:

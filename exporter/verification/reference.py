@@ -139,7 +139,7 @@ class Measurement(Generic[_Inputs]):
         again: Callable[[_Inputs], Sequence[Array]] | None = None,
         rounded_by: float = 0.0,
         declared: float | None = None,
-        signed_zeros: bool = True,
+        signed_zeros: Sequence[bool] | bool = True,
     ) -> None:
         self.values = values
         self._inputs = inputs
@@ -150,7 +150,8 @@ class Measurement(Generic[_Inputs]):
         self._again = again
         self._rounded_by = rounded_by
         self._declared = declared
-        self._signed_zeros = signed_zeros
+        #: For each output, or one for all.
+        self._signed_zeros = [signed_zeros] if isinstance(signed_zeros, bool) else signed_zeros or [True]
         self._followed: list[list[Float64Array] | None] = []
 
     @cached_property
@@ -188,7 +189,7 @@ class Measurement(Generic[_Inputs]):
                 probe=partial(self._probed, number) if closely and (self._seeds or self._again) else None,
                 partly=moves < len(self._seeds),
                 declared=self._declared,
-                signed_zeros=self._signed_zeros,
+                signed_zeros=self._signed_zeros[min(number, len(self._signed_zeros) - 1)],
             )
             for number, value in enumerate(self.values)
         ]

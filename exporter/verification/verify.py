@@ -33,11 +33,10 @@ from onnx_parity.exporter.tracing.silent import silent
 from onnx_parity.exporter.verification.oracle import (
     JUMP,
     Expected,
-    Verdict,
     judge,
     least_tolerance,
 )
-from onnx_parity.exporter.verification.program_outputs import ProgramOutputs, without_fused_attention
+from onnx_parity.exporter.verification.program_outputs import ProgramOutputs, every_node, without_fused_attention
 from onnx_parity.exporter.verification.reference import MOVES
 from onnx_parity.exporter.verification.trials import (
     Trial,
@@ -208,7 +207,7 @@ class _Verification:
         if not verdict.passed and len(outputs) == len(expected):
             verdict = judge(outputs, self._without_random(trial, expected, outputs))
         if not verdict.passed and not is_rounding(
-            program.model, program.feeds(trial.args, trial.kwargs), verdict, expected, outputs
+            program.model, program.feeds(trial.args, trial.kwargs), expected, outputs
         ):
             message = (
                 f"the outputs of the model differ from those of the program for {trial.what}: "
@@ -301,9 +300,8 @@ class _Verification:
 def is_rounding(
     model: ir.Model,
     feeds: Mapping[str, Given],
-    verdict: Verdict,
     expected: Sequence[Expected],
-    outputs: Sequence[Array] = (),
+    outputs: Sequence[Array],
 ) -> bool:
     """Whether outputs are wrong by few tolerances, and the model gives the program's where nothing is rounded.
 
@@ -314,9 +312,9 @@ def is_rounding(
     gives if each of its operators is as wrong as it may be alone: a product of a number with a runtime's sigmoid, of
     which each small element is wrong by a unit of 1, is wrong by as many units.
     """
-    is_near = verdict.metrics is not None and verdict.metrics.headroom * _MOST_BY_ROUNDING >= 1.0
+    is_near = judge(outputs, [*map(_with_more_roundings, expected)]).passed
     may_round = is_near or (len(outputs) == len(expected) and all(map(_is_little, outputs, expected)))
-    may_round &= not any(value.dtype in _HALVES for node in model.graph.all_nodes() for value in node.outputs)
+    may_round &= not any(value.dtype in _HALVES for node in every_node(model) for value in node.outputs)
     weights = (each.const_value for each in model.graph.initializers.values())
     if not may_round or sum(each.nbytes for each in weights if each is not None) > _MOST_TO_WIDEN:
         return False
@@ -336,6 +334,11 @@ def is_rounding(
 
 def _arrays(outputs: Sequence[Any], expected: Sequence[Expected]) -> list[Array]:
     return [to_array(each) for each in item_by_item(outputs[: len(expected)])]
+
+
+def _with_more_roundings(expected: Expected) -> Expected:
+    tolerance = expected.tolerance
+    return expected if tolerance is None else replace(expected, tolerance=_MOST_BY_ROUNDING * tolerance)
 
 
 def _is_little(output: Array, expected: Expected) -> bool:
@@ -393,9 +396,7 @@ def _are_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _operators_of(program: ONNXProgram) -> frozenset[str]:
     """The operators of the program that nodes of the model were written for."""
-    functions = program.model.functions.values()
-    nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
-    origins = (node.meta.get("origin") for node in nodes)
+    origins = (node.meta.get("origin") for node in every_node(program.model))
     return frozenset(operator_name(origin.op) for origin in origins if origin is not None)
 
 
