@@ -146,7 +146,10 @@ pow_wide = op(
 )
 #: Only those of 1 and -1 are not 0.
 pow_negative_exponents = op(
-    torch.pow, given([1, -1, 2, -2, 1, -1]), exponent=given([-1, -1, -3, -1, -4, -2]), dtypes=SIGNED_INTS
+    torch.pow,
+    given([1.0, -1.0, 2.0, -2.0, 1.0, -1.0]),
+    exponent=given([-1.0, -1.0, -3.0, -1.0, -4.0, -2.0]),
+    dtypes=SIGNED_INTS,
 )
 pow_promoted = op(torch.pow, ints(3, 4, low=1), exponent=[floats(4), ints(3, 1, high=3, dtype=torch.int32)])
 pow_scalar_base = op(lambda exponent, base: torch.pow(base, exponent), floats(3, 4), base=[2, 0.5, 1])

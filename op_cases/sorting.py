@@ -83,7 +83,7 @@ unique_consecutive_dim = op(
     return_counts=True,
 )
 consecutive_columns = op(
-    lambda x: torch.unique_consecutive(x, dim=1), given([[0, 0, 1, 1, 0], [1, 1, 1, 1, 2], [0, 0, 1, 1, 0]]),
+    lambda x: torch.unique_consecutive(x, dim=1), given([[0.0, 0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0, 2.0]]),
     dtypes=NUMBERS,
 )  # fmt: skip
 
