@@ -60,6 +60,14 @@ classes_at_edges = op(
     _EDGES,
     dtypes=FLOATS,
 )
+classes_of_largest = op(
+    lambda x: [
+        f(x * torch.finfo(x.dtype).max)
+        for f in (torch.isnan, torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf, torch.nan_to_num)
+    ],
+    given([1.0, -1.0]),
+    dtypes=FLOATS,
+)
 isinf = op(torch.isinf, numbers(3, 4), dtypes=ALL_DTYPES)
 isfinite = op(torch.isfinite, numbers(3, 4), dtypes=ALL_DTYPES)
 
