@@ -16,6 +16,7 @@ from onnx_parity.harness.case import (
     SIGNED_INTS,
     WIDE_FLOATS,
     Keywords,
+    bools,
     floats,
     given,
     ints,
@@ -214,4 +215,9 @@ signs_of_zeros = op(
     given([0.0, -0.0, 0.0, -0.0, 2.0, -3.0]),
     given([1.0, 1.0, -1.0, -1.0, 0.0, -0.0]),
     dtypes=FLOATS,
+)
+bools_scaled = op(
+    lambda x, y: (torch.add(x, y, alpha=False), torch.add(x, y, alpha=True), torch.add(x, 2, alpha=3)),
+    bools(3, 4),
+    bools(3, 4),
 )

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import BATCH, floats, ints, op
+from onnx_parity.harness.case import BATCH, floats, ints, numbers, op
 
 #: Why some cases do not run with a NaN.
 _NAN_LEFT_OUT = "onnxruntime's MaxPool leaves NaN out"
@@ -113,6 +113,10 @@ fewer_for_transposed_products = op(
 fewer_for_a_transposed_side = op(
     lambda x, y: (x.permute(1, 2, 0) * y.exp()).permute(2, 0, 1).tanh(), floats(2, 3, 4), floats(3, 4, 2), nodes={7: 4}
 )
+fewer_for_slices_of_joins = op(
+    lambda x, y: [torch.cat([x, y], 1)[:, place] for place in (slice(2), slice(1, 3), slice(3, 5), slice(2, 4), 1)],
+    numbers(3, 3), numbers(3, 2), dtypes=[torch.float32, torch.float64, torch.float16, torch.int64],
+)  # fmt: skip
 fewer_for_empty_parts = op(
     lambda x: torch.cat([x, x[:, :0], x.new_empty(x.shape[0], 0)], 1).relu(), floats(3, 4), nodes={7: 1}, dynamic=BATCH
 )

@@ -239,6 +239,7 @@ adaptive_max_pool_any_size = op(
 adaptive_max_pool_unbatched = op(
     nn.AdaptiveMaxPool2d, floats(3, 10, 7), output_size=[1, (4, 3)], return_indices=_EITHER, without_nan=_NAN_LEFT_OUT
 )
+adaptive_max_pool_of_nan = op(F.adaptive_max_pool2d, floats(1, 2, 5, 4, special=(math.nan,)), output_size=(3, 3))
 adaptive_max_pool2d_dtypes = op(F.adaptive_max_pool2d, floats(2, 3, 6, 5), output_size=(4, 3), dtypes=FLOATS)
 lp_pool2d = op(
     F.lp_pool2d, floats(2, 3, 6, 5, low=0.1), norm_type=[1.0, 2.0, 3.0], kernel_size=2, ceil_mode=[False, True]

@@ -108,6 +108,15 @@ randperm_dtypes = op(
 normal = op(
     lambda x: (torch.normal(x, torch.zeros_like(x)), torch.normal(x, 0.0), torch.normal(2.0, x * 0)), floats(3, 4)
 )
+uniform_spread = op(
+    lambda x: (
+        torch.empty(4000).uniform_().mean().sub(0.5).abs() < 0.1,
+        torch.empty(4000).uniform_(to=3).mean().sub(1.5).abs() < 0.3,
+        torch.empty(4000).uniform_(-1).mean().abs() < 0.1,
+        x,
+    ),
+    floats(1),
+)
 uniform_ = op(lambda x: ((x * 1).uniform_(2, 2), (x * 1).uniform_(0, 1) <= 1), floats(3, 4))
 normal_ = op(lambda x: (x * 1).normal_(3, 0), floats(3, 4))
 bernoulli = op(

@@ -82,6 +82,10 @@ unique_consecutive_dim = op(
     dim=[0, -1],
     return_counts=True,
 )
+nonzero_of_two = op(
+    lambda x: (x.nonzero(), (x > 0).nonzero(), x.flip(0).nonzero()), given([[0.0, 1.0, 2.0], [0.0, 0.0, 3.0]]),
+    dtypes=NUMBERS,
+)  # fmt: skip
 consecutive_columns = op(
     lambda x: torch.unique_consecutive(x, dim=1), given([[0.0, 0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0, 2.0]]),
     dtypes=NUMBERS,
