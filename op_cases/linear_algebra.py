@@ -100,19 +100,13 @@ addbmm_broadcast = op(
     dynamic={"batch1": {0: "batch", 1: "rows"}, "batch2": {0: "batch"}},
 )
 addbmm_varying = op(
-    torch.addbmm,
-    floats(3, 5),
-    batch1=floats(2, 3, 4),
-    batch2=floats(2, 4, 5),
+    torch.addbmm, floats(3, 5), batch1=floats(2, 3, 4), batch2=floats(2, 4, 5),
     dynamic={"x": {0: "rows", 1: "columns"}, "batch1": {0: "batch", 1: "rows"}, "batch2": {0: "batch", 2: "columns"}},
-)
+)  # fmt: skip
 baddbmm_broadcast = op(
-    torch.baddbmm,
+    torch.baddbmm, batch1=floats(2, 3, 4), batch2=floats(2, 4, 5), beta=[0, 0.5],
     rows=[{"input": floats(*sizes)} for sizes in ((), (5,), (3, 1), (1, 3, 5), (2, 1, 1), (1, 1, 5))],
-    batch1=floats(2, 3, 4),
-    batch2=floats(2, 4, 5),
-    beta=[0, 0.5],
-)
+)  # fmt: skip
 baddbmm_broadcast_varying = op(
     torch.baddbmm,
     rows=[{"input": floats(*sizes)} for sizes in ((), (5,), (1, 1), (1, 1, 5))],
@@ -280,6 +274,11 @@ ldl_solve = op(
     dtypes=WIDE_FLOATS,
     tier="default",
 )
+#: Whether it is singular, down to no rows.
+info_of_any_size = op(
+    lambda x: torch.linalg.inv_ex(x @ x.mT).info, floats(3, 3), dynamic={"x": {0: "side", 1: "side"}},
+    sizes={"side": [0, 1, 5]}, without_nan=_NAN,
+)  # fmt: skip
 slogdet_singular = op(torch.linalg.slogdet, given([[1.0, 2.0], [2.0, 4.0]]), without_nan=_NAN)
 
 # --- triangles --------------------------------------------------------------------------------------------------------
