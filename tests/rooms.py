@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 17770,
     "exporter/patches": 1795,
     "exporter/program_state": 1265,
-    "exporter/recording": 8450,
+    "exporter/recording": 8465,
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1740,

@@ -29,6 +29,7 @@ from onnx_parity.exporter.recording.fakes.broadcasting import (
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.recording.fakes.kernel_layouts import strides_by_kernel
 from onnx_parity.exporter.recording.fakes.metadata import describe, fake_tensors_in
+from onnx_parity.exporter.recording.fakes.pointwise import broadcast
 from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, Strided, rule_for
 from onnx_parity.exporter.registry.rules import Asked, note, noted, noting
 from onnx_parity.exporter.torch_inside.dispatcher import (
@@ -172,9 +173,20 @@ class ResultMemo:
         if known is not None:
             self._store(key, known)
             return self._made(func, known)
-        result = self._fakes.dispatch(func, types, args, kwargs)
+        result = self._of_known_shape(func, args, self._fakes.dispatch(func, types, args, kwargs))
         self._remember(key, args, result)
         return result
+
+    def _of_known_shape(self, func: OpOverload, args: tuple[Any, ...], result: Any) -> Any:
+        """The result of torch's kernel for a pointwise operator, with the sizes that are known: torch takes one that is
+        1 unless an axis is empty for 1."""
+        tensors = [each for each in args if isinstance(each, torch.Tensor)]
+        if self._fakes.symbols is None or torch.Tag.pointwise not in func.tags or not isinstance(result, FakeTensor):
+            return result
+        shape = broadcast(*tensors) if tensors else None
+        if shape is None or len(shape) != result.ndim or expressions(shape) == expressions(result.shape):
+            return result
+        return self.empty(result.dtype, shape, result.fake_device, result.stride())
 
     @contextmanager
     def separate(self) -> Iterator[None]:

@@ -50,3 +50,20 @@ def test_an_axis_of_one_that_is_dropped_is_assumed_not_to_be_empty() -> None:
     assert [each.condition for each in program.assumptions] == ["min(1, n) == 1"]
     with pytest.raises(onnx_parity.AssumptionError):
         program(torch.rand(2, 0, 3))
+
+
+def _flattened_images(x: torch.Tensor) -> torch.Tensor:
+    v = x[:, :, :1].contiguous(memory_format=torch.channels_last)
+    w = v.mT.flatten(2)
+    v.add_(1)
+    v = (v + 1) * w.sum()
+    v.permute(0, 2, 3, 1).flatten().zero_()
+    return v
+
+
+def test_a_number_is_added_to_a_slice_that_lies_in_another_order() -> None:
+    x = torch.rand(1, 3, 4, 5)
+    program = onnx_parity.export(_flattened_images, (x,), dynamic_shapes=({2: "rows", 3: "columns"},), opset_version=16)
+    for rows in _SIZES:
+        x = torch.rand(1, 3, rows, 4)
+        torch.testing.assert_close(program(x), _flattened_images(x))
