@@ -38,7 +38,7 @@ ASKED = {
     "v = (x.t() * 1).cummax(0)[0]; w = v.t().contiguous(); w[0] = 3; return v * 2": True,
     "y = x * 1; y.fill_diagonal_(3, wrap=True); return y": False,
     "v = (x * 1)[:, :1]; w = v.ravel(); w *= 2; return v + 1": True,
-    "v = (x * 1)[:, :1]; w = v.flatten(); w *= 2; return v + 1": True,
+    "v = (x * 1)[:, :1]; w = v.flatten(); w *= 2; return v + 1": False,
     "return doubled_if_contiguous(repeated(x).t())": True,
     "return doubled_if_contiguous(repeated(x))": True,
     "return doubled_if_contiguous((x @ x.t()).t())": False,
