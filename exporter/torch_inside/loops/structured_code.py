@@ -21,15 +21,16 @@ over `paths()`, which runs them on each of their paths. The code is compiled fro
 from __future__ import annotations
 
 import ast
-import linecache
-import warnings
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from types import CodeType, FrameType, FunctionType
-from typing import Any, TypeGuard
+from typing import Any
 
 from onnx_parity.exporter.torch_inside.loops.comprehensions import COMPREHENDED, separate_comprehensions
+from onnx_parity.exporter.torch_inside.loops.text_of_code import compiled, key_of, text_of
 
 __all__ = [
     "comprehensions_of",
@@ -59,11 +60,6 @@ _COMPREHENSIONS = ":comprehensions"
 _BEHIND = 10_000
 
 
-def _key_of(code: CodeType) -> str:
-    """What tells the function that has some code from others, also where the code was exchanged."""
-    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
-
-
 def read_at_the_end(frame: FrameType) -> frozenset[str]:
     """The variables of a function that may be read behind statements at its end: what is returned, and what inner
     functions have too."""
@@ -72,7 +68,7 @@ def read_at_the_end(frame: FrameType) -> frozenset[str]:
 
 def function_of(frame: FrameType) -> str:
     """The key of the function that a frame runs."""
-    return _key_of(frame.f_code)
+    return key_of(frame.f_code)
 
 
 def comprehensions_of(frame: FrameType) -> str:
@@ -110,7 +106,7 @@ def functions_at(functions: Iterable[FunctionType], places: Set[tuple[str, int]]
             if place in places and (place not in found or found[place].co_firstlineno <= code.co_firstlineno):
                 found[place] = code
         waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
-    return {*map(_key_of, found.values())}
+    return {*map(key_of, found.values())}
 
 
 def is_added(frame: FrameType) -> bool:
@@ -133,29 +129,41 @@ def structured(
 
     Comprehensions are written down as calls of `comprehended`, if it is given.
     """
-    source = "".join(linecache.getlines(code.co_filename))
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
+    made = _written_otherwise(_SameCode(code), comprehended is not None, has_paths, to_the_end)
+    return made and _with_called(made, {_PATHS: paths, _LEAVES: leaves, COMPREHENDED: comprehended})
+
+
+@dataclass(frozen=True, eq=False)
+class _SameCode:
+    """Code that equals only itself. That of another file may be equal otherwise, and what a compiler generates may
+    contain constants that have no hash."""
+
+    code: CodeType
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameCode) and self.code is other.code
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+
+@functools.lru_cache(maxsize=512)  # A program is recorded several times.
+def _written_otherwise(same: _SameCode, has_comprehended: bool, has_paths: bool, to_the_end: bool) -> CodeType | None:
+    """The code of a function that calls texts, in whose places the functions to call come."""
+    text = text_of(same.code)
+    if text is None:
         return None
-    if not source or _compiled(tree, code) != code:
-        return None
-    functions = [each for each in ast.walk(tree) if _begins(each, code)]
-    if len(functions) != 1:
-        return None
-    function = functions[0]
+    tree, function = text
     if isinstance(function, ast.Lambda) and has_paths:
         function = _AsStatements(function).within(tree)
-    if comprehended is not None:
+    if has_comprehended:
         separate_comprehensions(function)
     if has_paths and isinstance(function, ast.FunctionDef) and _may_be_structured(function):
         function.body = _Structure(function, to_the_end).body
-    elif comprehended is None:
+    elif not has_comprehended:
         return None
-    made = _compiled(tree, code)
-    if made is None or made.co_freevars != code.co_freevars:
-        return None
-    return _with_called(made, {_PATHS: paths, _LEAVES: leaves, COMPREHENDED: comprehended})
+    made = compiled(tree, same.code)
+    return None if made is None or made.co_freevars != same.code.co_freevars else made
 
 
 def _with_called(code: CodeType, called: Mapping[object, object]) -> CodeType:
@@ -202,7 +210,7 @@ def _with_structured(
     comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> CodeType:
     """Code in which that with the keys is written down otherwise."""
-    key, made = _key_of(code), code
+    key, made = key_of(code), code
     has_paths, has_own = key in keys, key + _COMPREHENSIONS in keys
     if has_paths or has_own:
         to_the_end = key + _TO_THE_END in keys
@@ -215,29 +223,6 @@ def _with_structured(
     if all(one is other for one, other in zip(inner, made.co_consts, strict=True)):
         return made
     return made.replace(co_consts=tuple(inner))
-
-
-def _compiled(tree: ast.Module, code: CodeType) -> CodeType | None:
-    """The code of the same function in a file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # A text is called here.
-        waiting = [compile(tree, code.co_filename, "exec", dont_inherit=True)]
-    while waiting:
-        each = waiting.pop()
-        if _key_of(each) == _key_of(code):
-            return each
-        waiting += [const for const in each.co_consts if isinstance(const, CodeType)]
-    return None
-
-
-def _begins(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef | ast.Lambda]:
-    """Whether a function begins in the line in which that with some code does."""
-    if isinstance(node, ast.Lambda):
-        return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
-    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
-        return False
-    lines = [node.lineno, *(each.lineno for each in node.decorator_list)]
-    return min(lines) == code.co_firstlineno
 
 
 class _AsStatements(ast.NodeTransformer):
