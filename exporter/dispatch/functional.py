@@ -6,10 +6,12 @@ a third of the time. What it saves is a twentieth of the time that the export of
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
 
+from onnx_parity.exporter.torch_inside.frames import calls_the_program
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.transforms import (
     apply_writes,
@@ -32,25 +34,30 @@ Called = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], list[torch.T
 
 def functionalized(called: Called) -> Called:
     """The same call without writes in place. Those to the arguments are recorded at the end, as copies to them."""
+    return functools.partial(_functionalized, called)
 
-    def call(tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        # Views are called again on what was written, rather than replaced by copies.
-        level = begin_functionalizing(True)
-        try:
-            given, held = ([functional_tensor(each, level) for each in some] for some in (tensors, buffers))
-            results = [_unwrapped(result) for result in called(given, held)]
-            wrapped = [*given, *held]
-            # The program has ended: what is asked now are no questions of it.
-            with without_function_overrides():
-                for tensor in wrapped:
-                    apply_writes(tensor)
-                for before, after in zip([*tensors, *buffers], wrapped, strict=True):
-                    copy_write_to_input(before, after)
-            return results
-        finally:
-            end_functionalizing()
 
-    return call
+def _functionalized(
+    called: Called, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    # Views are called again on what was written, rather than replaced by copies.
+    level = begin_functionalizing(True)
+    try:
+        given, held = ([functional_tensor(each, level) for each in some] for some in (tensors, buffers))
+        results = [_unwrapped(result) for result in called(given, held)]
+        wrapped = [*given, *held]
+        # The program has ended: what is asked now are no questions of it.
+        with without_function_overrides():
+            for tensor in wrapped:
+                apply_writes(tensor)
+            for before, after in zip([*tensors, *buffers], wrapped, strict=True):
+                copy_write_to_input(before, after)
+        return results
+    finally:
+        end_functionalizing()
+
+
+calls_the_program(_functionalized.__code__)
 
 
 def _unwrapped(result: torch.Tensor) -> torch.Tensor:

@@ -30,8 +30,8 @@ from onnx_parity.exporter import errors
 from onnx_parity.exporter.torch_inside.garbage import get_referents
 
 __all__ = [
-    "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
-    "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
+    "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "calls_the_program",
+    "clear_locals", "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
     "is_caught_by_user", "is_function_of_torch", "is_library_file",
     "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
     "last_user_line", "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
@@ -76,6 +76,15 @@ _outermost: dict[int, CodeType] = {}
 def stop_at(code: CodeType) -> None:
     """Do not report lines of this function or of its callers."""
     _outermost[id(code)] = code
+
+
+#: Functions of this package that call a program, found by their ids: modules are not looked for among their callers.
+_calling: dict[int, CodeType] = {}
+
+
+def calls_the_program(code: CodeType) -> None:
+    """Do not look for modules of a program among the callers of this function, which calls it."""
+    _calling[id(code)] = code
 
 
 #: Functions that call a program in place of a line elsewhere, such as a declaration, and what tells this line.
@@ -321,7 +330,7 @@ def calling_line(paths: Mapping[int, str], file: str, line: int) -> tuple[str, i
     in_graph = False
     while frame is not None and (module is None or not file):
         code = frame.f_code
-        if id(code) in _outermost:
+        if id(code) in _outermost or (file and id(code) in _calling):
             break
         if code is _MODULE_CALL:
             if module is None:
