@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
     "exporter": 3600,
-    "exporter/dispatch": 630,
+    "exporter/dispatch": 640,
     "exporter/expressions": 1715,
     "exporter/fallback": 400,
     "exporter/files": 1620,
@@ -36,7 +36,7 @@ BUDGETS = {
     "exporter/script": 3000,
     "exporter/sizes": 2390,
     "exporter/sources": 510,
-    "exporter/torch_inside": 3800,
+    "exporter/torch_inside": 3880,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 3530,
     "exporter/verification": 3150,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -68,15 +68,22 @@ def _common_divisor(pythons: Callable[..., Any], *numbers: Any) -> Any:
     if len(numbers) != 2 or not isinstance(size, torch.SymInt) or type(other) is not int or not other:
         return pythons(*numbers)
     found: Any = 1
-    rest = abs(other)
-    for prime in range(2, rest + 1):
+    for prime, power in _prime_powers(abs(other)):
+        found = found * (1 + (prime - 1) * (1 - torch.sym_min(size % power, 1)))
+    return found
+
+
+def _prime_powers(number: int) -> Iterator[tuple[int, int]]:
+    """The powers of primes that divide a number, each with its prime."""
+    prime, rest = 2, number
+    while rest > 1:
+        if prime * prime > rest:
+            prime = rest
         power = prime
         while rest % prime == 0:
-            found = found * (1 + (prime - 1) * (1 - torch.sym_min(size % power, 1)))
+            yield prime, power
             rest, power = rest // prime, power * prime
-        if rest == 1:
-            break
-    return found
+        prime += 1
 
 
 def _pow(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
