@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1250,
     "exporter/lowering": 5456,
     "exporter/operators": 17770,
-    "exporter/patches": 1795,
+    "exporter/patches": 1805,
     "exporter/program_state": 1265,
     "exporter/recording": 8465,
     "exporter/recurrences": 850,

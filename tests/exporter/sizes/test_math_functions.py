@@ -87,7 +87,9 @@ def test_a_rounded_quotient_of_logarithms_is_refused() -> None:
 
 def test_divisors_and_roots_of_sizes() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        return x * math.gcd(x.shape[0], 12) + math.gcd(360, x.shape[0]) * 100 + math.gcd(x.shape[0], 7 * (2**31 - 1)) + math.isqrt(x.shape[0])
+        n = x.shape[0]
+        divisors = math.gcd(n, 12) + math.gcd(360, n) * 100 + math.gcd(n, 7 * (2**31 - 1)) * 1000
+        return x * divisors + math.isqrt(n)
 
     exported = onnx_parity.export(program, (torch.ones(4),), dynamic_axes={"x": {0: "n"}})
     assert not exported.assumptions
