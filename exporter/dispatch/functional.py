@@ -57,7 +57,7 @@ def _functionalized(
         end_functionalizing()
 
 
-calls_the_program(_functionalized.__code__)
+calls_the_program(_functionalized)
 
 
 def _unwrapped(result: torch.Tensor) -> torch.Tensor:

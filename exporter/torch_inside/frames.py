@@ -82,9 +82,10 @@ def stop_at(code: CodeType) -> None:
 _calling: dict[int, CodeType] = {}
 
 
-def calls_the_program(code: CodeType) -> None:
+def calls_the_program(function: Callable[..., object]) -> None:
     """Do not look for modules of a program among the callers of this function, which calls it."""
-    _calling[id(code)] = code
+    assert isinstance(function, FunctionType)
+    _calling[id(function.__code__)] = function.__code__
 
 
 #: Functions that call a program in place of a line elsewhere, such as a declaration, and what tells this line.

@@ -45,6 +45,7 @@ def test_time_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert exported.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+@pytest.mark.slow
 def test_a_child_imports_nothing_that_a_first_export_imports() -> None:
     program = "import sys, benchmarks.child; print(*{'onnx', 'onnxruntime', 'onnx_parity.exporter'} & {*sys.modules})"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
@@ -80,6 +81,7 @@ def test_latency_is_not_measured_of_a_file_that_computes_something_else(tmp_path
     assert latency.wrong[Contender.DYNAMO].startswith("onnxruntime's output differs by ")
 
 
+@pytest.mark.slow
 def test_a_child_that_fails_reports_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "elu.bin"
     outcome = children.run(TimeJob(Contender.FLOOR, "elu", path=str(path), dynamic=False, warm=1), tmp_path)

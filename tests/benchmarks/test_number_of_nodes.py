@@ -35,6 +35,7 @@ def calls_of_export(kind: str, number: int) -> int:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_part_costs_as_much_however_many_there_are(kind: str) -> None:
     with warnings.catch_warnings():

@@ -130,6 +130,7 @@ def test_the_job_of_slurm_starts_a_cluster_and_runs_on_it(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_host_is_started_and_brought_home(tmp_path: Path) -> None:
     host, here = tmp_path / "host", tmp_path / "here"
     parity = host / "parity" / ".venv" / "bin" / "parity"

@@ -36,6 +36,7 @@ for file in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_programs_run(tmp_path: Path) -> None:
     programs = blocks("python")
     for number, program in enumerate(programs):

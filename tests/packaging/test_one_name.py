@@ -44,6 +44,7 @@ for program in {list(programs)!r}:
     return output_of(program, folder).splitlines()
 
 
+@pytest.mark.slow
 def test_in_a_clone_a_short_name_is_the_same_module(tmp_path: Path) -> None:
     imports = [
         "import exporter, onnx_parity.exporter as own",
@@ -71,6 +72,7 @@ def test_a_project_keeps_its_own_folders_of_these_names(tmp_path: Path) -> None:
         assert output_of(first + program, tmp_path) == "the project, exporter; the project, harness"
 
 
+@pytest.mark.slow
 def test_the_package_has_every_public_name_of_the_exporter(tmp_path: Path) -> None:
     program = """
 import sys, onnx_parity
@@ -143,6 +145,7 @@ app(["list", "--help"])
     assert "Usage" in "".join(rest)
 
 
+@pytest.mark.slow
 def test_installed_the_short_names_are_nobodys(installed: Path, tmp_path: Path) -> None:
     program = f"""{_WITHOUT_THE_CLONE}
 import importlib.util, onnx_parity.harness.case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -134,6 +135,7 @@ def test_traced_operators_are_found_by_what_exercises_them(page: Page, site: Pat
     assert names(page, "aten") == ["aten::addmm", "aten::conv2d", "aten::relu"]
 
 
+@pytest.mark.slow
 def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, small: Path, site: Path) -> None:
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     context.set_default_timeout(TIMEOUT)
@@ -382,17 +384,19 @@ def test_a_case_that_the_run_does_not_have_is_said(page: Page, site: Path) -> No
     expect(page.locator(".scope")).to_have_text("This run has no operator called gone.")
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("pages", [PAGES[:1], pytest.param(PAGES[1:], marks=pytest.mark.slow)], ids=["first", "others"])
 def test_every_page_opens_clean_and_a_screen_reader_can_read_it(
-    page: Page, small: Path, scheme: Literal["light", "dark"]
+    page: Page, small: Path, scheme: Literal["light", "dark"], pages: Sequence[str]
 ) -> None:
     page.emulate_media(color_scheme=scheme)
-    for address in PAGES:
+    for address in pages:
         open_page(page, small, address)
         expect(page.locator("h1")).to_be_visible()
         axe(page)
 
 
+@pytest.mark.slow
 def test_the_first_page_of_a_large_run_shows_at_once(page: Page, tmp_path: Path) -> None:
     many = [Made(f"family_{number % 30}", f"operator_{number}", (("Relu", 6),)) for number in range(1500)]
     made = records(many, opsets=(7, 9, 11, 13, 18, 23))

@@ -90,6 +90,7 @@ def test_a_graph_is_moved_and_zoomed_with_the_keyboard(page: Page, site: Path) -
     assert seen()[2] == pytest.approx(whole[2], rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_graph_of_a_thousand_nodes_is_drawn(page: Page, tmp_path: Path) -> None:
     ops = [("Conv", "Relu", "Add", "Mul")[number % 4] for number in range(1000)]
     large = replace(

@@ -228,6 +228,7 @@ _PIECES = st.one_of(
 _TEXTS = st.lists(_PIECES, max_size=5).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.tuples(*[_TEXTS] * 8))
 def test_pages_have_the_same_structure_whatever_their_texts_hold(
@@ -256,6 +257,7 @@ def test_pages_have_the_same_structure_whatever_their_texts_hold(
     assert tags("") == tags("x")
 
 
+@pytest.mark.slow
 def test_twenty_thousand_cells_take_seconds_and_few_files(tmp_path: Path) -> None:
     many = [Made("family", f"operator_{number}", (("Relu", 6),)) for number in range(400)]
     opsets = range(7, 29)

@@ -85,7 +85,7 @@ def _pairs(seed: int, count: int) -> list[tuple[Drawn, Drawn]]:
     return [(_drawn(numbers, numbers.randint(1, 4)), _drawn(numbers, 2)) for _ in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 4))])
 def test_drawn_expressions_have_the_values_of_python(seed: int) -> None:
     numbers = random.Random(seed)
     checked = 0

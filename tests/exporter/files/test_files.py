@@ -143,6 +143,7 @@ def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_memory_of_saving(tmp_path: Path) -> None:
     """Peak memory while saving, over what the weights already take, is at most a quarter of them."""
     done = run(

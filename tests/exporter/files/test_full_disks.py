@@ -65,6 +65,7 @@ _BEYOND_THE_LIMIT = """
 """
 
 
+@pytest.mark.slow
 def test_files_beyond_the_limit(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"the model of before")

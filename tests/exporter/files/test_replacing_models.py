@@ -144,7 +144,7 @@ _KILLED = """
 """
 
 
-@pytest.mark.parametrize("how", ["one", "shards"])
+@pytest.mark.parametrize("how", [pytest.param("one", marks=pytest.mark.slow), "shards"])
 def test_the_process_is_killed_in_between(tmp_path: Path, how: str) -> None:
     """What lies in the folder after each renaming is one model, the old one or the new one."""
     folder, steps = tmp_path / "models", tmp_path / "steps"

@@ -78,6 +78,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[st
     assert not unlike, "\n".join(unlike)
 
 
+@pytest.mark.slow
 def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) -> None:
     torch.manual_seed(0)
     for entry in list(all_entries().values())[::6]:
@@ -186,7 +187,7 @@ _ATTENDED: dict[str, tuple[list[tuple[int, ...]], Callable[[torch.Tensor], torch
 }
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
 @pytest.mark.parametrize("masked", [False, True], ids=["unmasked", "masked"])
 @pytest.mark.parametrize("layout", _ATTENDED)
 def test_an_attention_lies_as_a_kernel_of_the_cpu_leaves_it(
@@ -268,7 +269,7 @@ _OTHERS = (
 )
 
 
-@pytest.mark.parametrize("varying", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("varying", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
 def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], varying: bool) -> None:
     samples = (torch.rand(2, 3, 4) + 1, torch.ones(2, 3, 4, dtype=torch.int32), torch.rand(6, 3, 4)[::3] + 1)
     for name in sorted(_POINTWISE):

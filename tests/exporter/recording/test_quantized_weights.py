@@ -102,7 +102,7 @@ class FewBits(torch.nn.Module):
 
 @pytest.mark.parametrize("target", [None, "onnxruntime"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-@pytest.mark.parametrize("columns", [36, 33])
+@pytest.mark.parametrize("columns", [36, pytest.param(33, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("bits", "opset"), [(2, 25), (4, 21), (4, 23), (8, 21)])
 def test_all_kinds_of_integers(bits: int, opset: int, columns: int, dtype: torch.dtype, target: str | None) -> None:
     x = torch.linspace(-2, 2, 3 * 64).reshape(1, 3, 64).to(dtype)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
+
 from documents.index_of_rules import INDEX, index
 from tests.fresh import run_after_torch
 
@@ -12,6 +14,7 @@ def test_the_index_names_the_file_of_each_rule() -> None:
     assert INDEX.read_text("utf-8") == index(), "run: python3 start.py index"
 
 
+@pytest.mark.slow
 def test_an_export_imports_the_files_whose_rules_it_needs() -> None:
     code = inspect.cleandoc(
         """

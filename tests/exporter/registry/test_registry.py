@@ -243,6 +243,7 @@ def test_a_rule_has_the_place_that_declares_it(name: str, aspect: Aspect, declar
     assert declared in (room_folder("exporter") / file).read_text().splitlines()[int(line) - 1]
 
 
+@pytest.mark.slow
 def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:
     code = inspect.cleandoc(
         """

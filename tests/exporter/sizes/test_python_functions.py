@@ -149,6 +149,7 @@ def many_names() -> FunctionType:
     return made
 
 
+@pytest.mark.slow
 def test_of_a_function_with_many_names() -> None:
     program = many_names()
     exported = onnx_parity.export(program, (torch.rand(4),), input_names=["x"], dynamic_axes={"x": [0]})

@@ -139,7 +139,7 @@ class _SpectrumAndBack(torch.nn.Module):
 
 
 @pytest.mark.parametrize("scripted", [False, True], ids=["trace", "script"])
-@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("center", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_signals_of_a_dynamic_length(center: bool, scripted: bool) -> None:
     module = _SpectrumAndBack(center)
     axes = {"x": {0: "batch", 1: "length"}}

@@ -75,6 +75,7 @@ print("as before")
 """
 
 
+@pytest.mark.slow
 def test_an_export_does_not_import_dynamo_and_does_not_stand_in_its_way(tmp_path: Path) -> None:
     program = tmp_path / "program.py"  # torch.jit.script reads sources.
     program.write_text(_PROGRAM)
@@ -138,7 +139,7 @@ except AttributeError as error:
 """
 
 
-@pytest.mark.parametrize("implementation", ["upb", "python"])
+@pytest.mark.parametrize("implementation", ["upb", pytest.param("python", marks=pytest.mark.slow)])
 def test_formats_of_protobuf_are_imported_when_they_are_used(implementation: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": implementation}
     command = [sys.executable, "-c", _FORMATS]

@@ -325,7 +325,16 @@ def run_alone(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(run, capture_output=True, text=True, check=False, cwd=_ROOT, timeout=300)
 
 
-@pytest.mark.parametrize("program", _PROGRAMS.values(), ids=_PROGRAMS)
+_SLOW = frozenset({"before", "from packages", "aliases", "devices", "configuration"})
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=name, marks=[pytest.mark.slow] if name in _SLOW else [])
+        for name, program in _PROGRAMS.items()
+    ],
+)
 def test_modules_are_imported_when_they_are_used(program: str) -> None:
     done = run_after_torch(program) if _TORCH_FIRST.match(program) else run_alone(program)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -247,13 +247,13 @@ def test_structures_that_differ_are_no_results_to_join(program: Callable[..., An
 
 
 @pytest.mark.filterwarnings("ignore:what a later write in place changes")
-@pytest.mark.parametrize("sizes", [(4, 1), (1, 4), (1, 5), (7, 1), (2, 3)])
-def test_a_question_within_a_side_is_written_down_where_torch_has_asked_it_before(sizes: tuple[int, int]) -> None:
+def test_a_question_within_a_side_is_written_down_where_torch_has_asked_it_before() -> None:
     def program(x: Tensor) -> Tensor:
         y = x * 1
         y.contiguous(memory_format=torch.channels_last).add_(1)
         return y * 2 if y.mT.is_contiguous() else y * 3
 
     exported = onnx_parity.export(program, (torch.rand(1, 3, 4, 5),), dynamic_shapes=({2: "n", 3: "m"},))
-    x = torch.rand(1, 3, *sizes)
-    torch.testing.assert_close(exported(x), program(x))
+    for sizes in ((4, 1), (1, 4), (1, 5), (7, 1), (2, 3)):
+        x = torch.rand(1, 3, *sizes)
+        torch.testing.assert_close(exported(x), program(x))

@@ -68,6 +68,7 @@ def test_models_are_right_where_their_assumptions_hold(text: str) -> None:
     assert bool(refused) == any(each.about == "sizes" for each in exported.assumptions)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_channels_that_may_be_one() -> None:
     text = (

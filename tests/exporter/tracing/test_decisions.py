@@ -65,6 +65,7 @@ def test_what_a_library_is_told(library: ModuleType) -> None:
     assert not torch.compiler.is_exporting() and not _is_tracing()
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_torch_onnx_while_it_is_first_exported() -> None:
     code = """
 import importlib, sys, torch, onnx_parity

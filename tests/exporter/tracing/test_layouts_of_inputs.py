@@ -43,6 +43,7 @@ def test_models_have_the_layout_of_the_example(program: Program, x: torch.Tensor
     torch.testing.assert_close(exported(x), program(x))
 
 
+@pytest.mark.slow
 def test_channels_last_stays_so_at_other_sizes() -> None:
     x = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     with pytest.warns(onnx_parity.TracerWarning, match="how an input lies in memory"):

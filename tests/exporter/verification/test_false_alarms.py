@@ -163,6 +163,7 @@ class Averaged(nn.Module):
         return result
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_averages_of_many_elements() -> None:
     for seed in range(30):

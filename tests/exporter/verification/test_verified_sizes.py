@@ -15,6 +15,7 @@ import onnx_parity
 from onnx_parity.exporter.tracing.silent import silent
 
 
+@pytest.mark.slow
 def test_elements_that_differ_in_the_example_differ_at_other_sizes() -> None:
     """Which of equal elements `topk` takes is not defined. Rows that the program wants as they are stay so."""
 

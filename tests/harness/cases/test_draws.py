@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from onnx_parity.exporter.errors import CaptureError, LoweringError
@@ -24,6 +25,7 @@ def _shapes(cell: Cell) -> list[tuple[int, ...]]:
     return [maker.shape for maker in cell.case.declaration.inputs]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_failure_shrinks_to_a_small_declaration() -> None:
     def run(cell: Cell) -> Outcome:
         fails = _shapes(cell)[0][0] >= 3
@@ -67,6 +69,7 @@ def test_draws_that_torch_refuses_are_not_counted() -> None:
     assert (outcome.stage, outcome.reason) == (Stage.REFERENCE, "torch says no")
 
 
+@pytest.mark.slow
 def test_draws_that_cannot_be_recorded_are_not_counted() -> None:
     def run(cell: Cell) -> Outcome:
         outcome = Outcome(cell, "onnxruntime", stage=Stage.EXPORT)

@@ -67,6 +67,7 @@ def test_entry_without_floats_is_run_in_ints() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_full_tier_holds_the_default_tier() -> None:
     default = set(ids(opinfo, "opinfo", Selection(devices=(Device.CPU,))))
     assert default < set(ids(opinfo, "opinfo", Selection(tier=Tier.FULL, devices=(Device.CPU,))))
@@ -116,6 +117,7 @@ def test_the_number_of_samples_is_an_option() -> None:
         read_selection({"samples": "few"}.get)
 
 
+@pytest.mark.slow
 def test_entries_run_through_the_plug_in_and_a_refused_sample_fails_unless_it_is_listed(tmp_path: Path) -> None:
     """As every other cell of the tier that `unsupported.toml` is complete for."""
     (tmp_path / "cases.py").write_text(
@@ -175,6 +177,7 @@ def test_excluded_entries_exist() -> None:
     assert set(EXCLUDED) <= set(all_entries())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["add", "clamp", "nn.functional.dropout", "bitwise_or", "split.list_args"])
 def test_the_survey_agrees_with_torch(entry: str) -> None:
     """The samples of a survey are those of the torch that it names."""

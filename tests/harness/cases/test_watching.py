@@ -26,7 +26,7 @@ from onnx_parity.harness.record import Record
 from tests.forked import run
 from tests.records import INFO, RECORD
 
-FEW_EDITS, MANY_EDITS = 40, 200
+FEW_EDITS, MANY_EDITS = 12, 200
 #: Files that declare something, each with its way to depend on others. `value` stands for what a cell computes.
 _DECLARED = {
     "direct": """

@@ -18,6 +18,7 @@ def coverage() -> dict[str, DomainCoverage]:
     return {each.domain: each for each in measure(declared_cases())}
 
 
+@pytest.mark.slow
 def test_nothing_is_absent_that_can_be_there(coverage: dict[str, DomainCoverage]) -> None:
     main, learning = coverage["ai.onnx"].shares, coverage["ai.onnx.ml"].shares
     assert (main["operators"].known, main["versions"].known, main["types"].known) == (203, 568, 8480)

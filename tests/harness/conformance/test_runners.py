@@ -27,7 +27,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pack(tmp_path_factory.mktemp("packs") / "pack", IDS)
 
 
-@pytest.fixture(scope="module", params=["c", "js", "rust"])
+@pytest.fixture(scope="module", params=["c", "js", pytest.param("rust", marks=pytest.mark.slow)])
 def pretending(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return pretending_in(request.param, tmp_path_factory.mktemp("runner"))
 

@@ -82,6 +82,7 @@ def test_what_a_change_does_not_concern_is_not_declared_again(project: Path) -> 
     assert listed(project, "sine") == (["sine"], True)
 
 
+@pytest.mark.slow
 def test_a_file_is_collected_from_its_listing_where_no_cell_is_run(project: Path) -> None:
     def collect(*arguments: str) -> tuple[list[str], bool]:
         text = run(project, "pytest", "--collect-only", "-q", *arguments).text
@@ -131,6 +132,7 @@ def test_a_listing_that_is_damaged_is_taken_anew(project: Path) -> None:
     assert not listed(project)[1]
 
 
+@pytest.mark.slow
 def test_the_listings_of_the_last_selections_are_kept(project: Path) -> None:
     for opset in range(9, 17):
         assert listed(project, "--opsets", str(opset))[1]

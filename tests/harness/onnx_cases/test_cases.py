@@ -73,6 +73,7 @@ def is_chosen(case: OnnxCase) -> bool:
     return case.in_core and case.type in ("float", "string", "seq.float", "any") and case.call is case.declared.calls[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_onnx_reference_agrees_but_where_it_is_known_to_differ(cases: Sequence[OnnxCase], every: bool) -> None:
     known = [pattern for patterns, _ in DIFFERENCES["onnx.reference"] for pattern in patterns]

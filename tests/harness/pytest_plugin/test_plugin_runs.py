@@ -330,6 +330,7 @@ with (Path(__file__).parent / "drawn.txt").open("a") as file:
 """
 
 
+@pytest.mark.slow
 def test_layers_in_a_file_of_declarations_have_the_same_weights_wherever_it_is_imported(tmp_path: Path) -> None:
     (tmp_path / "first.py").write_text("import torch\nfrom onnx_parity.harness.case import op\ntorch.rand(3)\n")
     (tmp_path / "weighted.py").write_text(_WEIGHTED)

@@ -85,6 +85,7 @@ pytest.main(["-p", "onnx_parity", "-p", "no:hypothesispytest", "-p", "no:cachepr
     ]
 
 
+@pytest.mark.slow
 def test_declarations_that_nothing_announced_run_in_one_process_and_are_refused_in_several(
     pytester: pytest.Pytester,
 ) -> None:

@@ -37,6 +37,7 @@ def invoke(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_a_damaged_byte_loses_nothing_that_is_whole(tmp_path: Path) -> None:
     run = a_run(tmp_path, "run")
     whole = list(read_records(run))
@@ -50,6 +51,7 @@ def test_a_damaged_byte_loses_nothing_that_is_whole(tmp_path: Path) -> None:
             assert list(records) == whole
 
 
+@pytest.mark.slow
 def test_a_damaged_byte_never_turns_a_verdict_round(tmp_path: Path) -> None:
     base, good, bad = a_run(tmp_path, "base"), a_run(tmp_path, "good"), a_run(tmp_path, "bad", fails=True)
 

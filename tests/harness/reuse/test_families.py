@@ -75,7 +75,7 @@ def _is_known(folder: Path, it: Cell, *edited: str) -> bool:
     return _reuse(folder, *edited).before_export(it) is not None
 
 
-@pytest.mark.parametrize("shapes", Shapes)
+@pytest.mark.parametrize("shapes", [pytest.param(Shapes.STATIC, marks=pytest.mark.slow), Shapes.DYNAMIC])
 def test_a_change_of_a_family_concerns_the_cells_that_ask_for_it(tmp_path: Path, shapes: Shapes) -> None:
     elu, pool = _cell("elu", _ELU, shapes=shapes), _cell("pool", _POOL)
     _ran(tmp_path, elu, pool)

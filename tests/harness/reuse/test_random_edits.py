@@ -43,7 +43,7 @@ from tests.harness.faults import LEAN, run_project
 from tests.records import RECORD
 
 #: How many edits the long test makes, and the short one.
-MANY, FEW = 300, 5
+MANY, FEW = 300, 2
 _SECONDS = 20
 _ROOT = room_folder("exporter").parent
 #: Where edits are made, each as often: what exports, and what runs and judges a model.

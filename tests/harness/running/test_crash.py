@@ -84,6 +84,7 @@ def test_two():
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_hangs_ends_and_the_others_run(tmp_path: Path) -> None:
     """As this project's own tests are run, which end a process that hangs."""
     (tmp_path / "test_it.py").write_text(_HANGS)

@@ -71,6 +71,7 @@ def test_every_fault_is_the_outcome_of_its_cell(tmp_path: Path, workers: str) ->
     assert f"{len(SOME)} crashed, {len(SOME) + 1} passed" in run.text
 
 
+@pytest.mark.slow
 def test_parity_run_survives_them_too(tmp_path: Path) -> None:
     some = tuple((fault, stage) for fault, stage in SOME if fault in ("segfault", "exit"))
     make_project(tmp_path, some)

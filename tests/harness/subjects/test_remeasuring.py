@@ -35,6 +35,7 @@ def here(**changes: object) -> RunInfo:
     return replace(info, **changes)
 
 
+@pytest.mark.slow
 def test_the_least_of_several_measures_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "some.py").write_text(_DECLARED)
     monkeypatch.chdir(tmp_path)

@@ -291,7 +291,7 @@ def _with_sizes(x: Tensor) -> Tensor:
 
 
 _PROGRAMS = [
-    _with_sizes,
+    pytest.param(_with_sizes, marks=pytest.mark.slow),
     _found, _place, _of_a_function, _returned_row, _returned_part, _for_else, _while_else, _while_true,
     _while_with_an_item, _within_a_context, _over_a_generator, _in_the_end, _nested, _found_in_each, _known_around,
     _twice, _some_rows, _first_two_rows, _mean_of_some, _writes_behind, _in_a_block, _any_of, _Filled(), _Stepping(),
