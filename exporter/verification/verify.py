@@ -15,7 +15,7 @@ import onnx_ir as ir
 import torch
 from msgspec.structs import replace
 
-from onnx_parity.exporter.arrays import Array, epsilon, is_float, to_array
+from onnx_parity.exporter.arrays import Array, is_float, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.graph.graph import operator_name
@@ -354,17 +354,19 @@ def _is_little(output: Array, expected: Expected) -> bool:
 def _with_inexact_operators(
     session: ReferenceSession, feeds: Mapping[str, Given], exact: Sequence[Array], expected: Sequence[Expected]
 ) -> list[Expected]:
-    """What is expected, with the tolerances that follow from those that each operator has alone."""
-    dtypes = [each.value.dtype for each in expected if is_float(each.value.dtype)]
-    coarsest = max(dtypes, key=epsilon)
+    """What is expected, with the tolerances that follow from those that each operator has alone, in the dtype of the
+    output."""
+    dtypes = {each.value.dtype for each in expected if is_float(each.value.dtype)}
     spread = [np.zeros(each.shape) for each in exact]
-    for seed in range(MOVES):
+    for dtype, seed in itertools.product(dtypes, range(MOVES)):
         signs = np.random.default_rng(seed)
 
-        def inexact(values: Array, signs: np.random.Generator = signs) -> Array:
-            return values + signs.choice((-1.0, 1.0), values.shape) * least_tolerance(values, coarsest)
+        def inexact(values: Array, signs: np.random.Generator = signs, dtype: np.dtype[Any] = dtype) -> Array:
+            return values + signs.choice((-1.0, 1.0), values.shape) * least_tolerance(values, dtype)
 
         for number, other in enumerate(_arrays(session.run_inexactly(feeds, inexact), expected)):
+            if expected[number].value.dtype != dtype:
+                continue
             with np.errstate(invalid="ignore"):
                 moved = np.abs(other.astype(np.float64) - exact[number].astype(np.float64))
             spread[number] = np.fmax(spread[number], np.where(np.isfinite(moved), moved, 0.0))

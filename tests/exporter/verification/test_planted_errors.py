@@ -96,6 +96,10 @@ _PLANTED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], dict[str
         lambda x: (x.relu(), torch.cat([x.double().flatten() * 1e5, x.double().flatten().sin() * 1e-3])), (_X,),
         {"aten::sin": _is_in_float32},
     ),
+    "float32 of one input within float64, beside float32": (
+        lambda x, y: (x.exp(), torch.cat([y.flatten() * 1e5, (y.flatten().sin() + 4 - 4) * 1e-3])),
+        (_X, _X.double()), {"aten::sin": _is_in_float32},
+    ),
     "float32 within float64": (
         lambda x: torch.cat([x.flatten() * 1e5, x.flatten().sin() * 1e-3]), (_X.double(),),
         {"aten::sin": _is_in_float32},
