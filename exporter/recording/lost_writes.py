@@ -24,6 +24,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
+from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
@@ -315,6 +316,8 @@ class LayoutsAsked:
 
     def _check_written(self, tensor: torch.Tensor) -> None:
         """Have the strides of tensors followed if this one, or what it is computed from, may have been written to."""
+        if is_transformed():  # The strides of what a transform of torch wraps are not known, nor followed.
+            return
         inside = _functional(tensor)
         if self._written is None:
             known = self._known(tensor)

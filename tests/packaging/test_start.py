@@ -153,7 +153,7 @@ def test_sets_up_without_ensurepip_and_without_the_system_s_pip(index: Index, tm
     ]
     bring, install = clone.pip_calls()
     assert bring.startswith("install --quiet --no-index ")
-    assert install == "install --quiet -c constraints.txt -e .[dev]"
+    assert install == "install --quiet --no-compile -c constraints.txt -e .[dev]"
 
 
 def test_second_call_sets_nothing_up(index: Index, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_changed_constraint_installs_again_into_the_same_environment(index: Inde
     assert again.stderr == (
         f"start.py: installing the project and torch into {clone.root}/.venv; this takes some minutes, once\n"
     )
-    assert clone.pip_calls()[2:] == ["install --quiet -c constraints.txt -e .[dev]"]
+    assert clone.pip_calls()[2:] == ["install --quiet --no-compile -c constraints.txt -e .[dev]"]
 
 
 def test_half_made_environment_is_finished(index: Index, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
+from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
 from onnx_parity.exporter.torch_inside.dispatcher import changes_layout
@@ -43,6 +44,8 @@ class WrittenLayouts(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if is_transformed():
+            return func(*args, **kwargs)
         given = _followed((args, kwargs))
         for tensor in given:
             self._note(tensor)
