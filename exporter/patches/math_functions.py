@@ -51,6 +51,10 @@ def _of_one(name: str) -> Callable[..., Any]:
     return result
 
 
+def _is_size(args: tuple[Any, ...]) -> bool:
+    return len(args) == 1 and type(args[0]) is torch.SymInt
+
+
 def _magnitude(pythons: Callable[..., Any], number: Any) -> Any:
     return abs(torch.sym_float(number)) if _is_symbolic(number) else pythons(number)
 
@@ -193,6 +197,7 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
         for do in (operator.index, operator.invert, operator.neg, operator.lt, operator.le, operator.gt, operator.ge)
     ),
     *(Attribute(each, "__getattribute__", _class_seen) for each in CLASSES),
+    FunctionAttribute(operator, "index", lambda pythons, *args: args[0] if _is_size(args) else pythons(*args)),
     FunctionAttribute(operator, "is_", lambda pythons, one, other: are_identical(one, other)),
     FunctionAttribute(operator, "is_not", lambda pythons, one, other: not are_identical(one, other)),
     FunctionAttribute(of_module("opt_einsum"), "contract_path", _contraction_path),

@@ -257,6 +257,7 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
 #: Functions for which others are called as attributes of their modules. Files also import them by their names.
 _OF_MODULES = {
     math: ("cos", "exp", "fabs", "gcd", "isqrt", "log", "log10", "log2", "pow", "sin", "sqrt", "tanh"),
+    operator: ("index",),
     torch: ("ceil", "chunk", "floor"),
     torch.nn.functional: ("scaled_dot_product_attention",),
 }

@@ -253,7 +253,7 @@ class ExchangedCalls:
     """Exchanges calls of Python's builtins for calls of other functions, while `within` is active.
 
     They are exchanged in the code of the program's functions, so that all other code goes on calling Python's. Aliases
-    of builtins are left alone.
+    of builtins are left alone, and not those of functions that a file imports: `from math import sqrt as root`.
     """
 
     def __init__(
@@ -277,6 +277,7 @@ class ExchangedCalls:
         self._methods = methods
         self._imported, self._of_modules = imported, of_modules
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
+        self._names_of = {id(function): name for name, (function, _) in imported.items()}
         self._names = frozenset({*self._functions, *methods, *_COMPREHENSIONS, _IDENTITY})
         self._ours = frozenset(map(id, (*self._functions.values(), *methods.values())))
         self._lock = threading.Lock()
@@ -312,7 +313,11 @@ class ExchangedCalls:
     @contextmanager
     def _exchanging(self, wanted: Iterable[tuple[tuple[FunctionType, Set[str]], frozenset[str]]]) -> Iterator[None]:
         """A context in which these names are exchanged in functions, each given with the names that it has."""
-        found = [(function, names) for (function, in_it), names in wanted if not names.isdisjoint(in_it)]
+        found = [
+            (function, names)
+            for (function, in_it), names in wanted
+            if not names.isdisjoint(in_it) or (self._names <= names and any(self._aliases(in_it, function.__globals__)))
+        ]
         used = []
         try:
             with self._lock:
@@ -342,7 +347,8 @@ class ExchangedCalls:
         # A file may have functions of its own of these names.
         known = function.__globals__
         own_names = {name for name in self._functions if name in known and not self._is_imported(name, known[name])}
-        ours = self._with_ours(own, (names - own_names) | {*self._attributes(own, known)})
+        aliases = self._aliases(names_in(own), known) if self._names <= names else ()
+        ours = self._with_ours(own, (names - own_names) | {*self._attributes(own, known), *aliases})
         if ours is None:
             return None
         function.__code__ = ours
@@ -355,6 +361,13 @@ class ExchangedCalls:
         for name in names & known.keys():
             if type(known[name]) is ModuleType and (functions := self._of_modules.get(known[name])) is not None:
                 yield from (f"{name}.{attribute}" for attribute in names & functions.keys())
+
+    def _aliases(self, names: Set[str], known: Mapping[str, Any]) -> Iterator[str]:
+        """The names by which a file has imported a function, each with the function's own."""
+        for name in names:
+            own = self._names_of.get(id(known.get(name)))
+            if own is not None and own != name:
+                yield f"{name}={own}"
 
     def _is_imported(self, name: str, value: Any) -> bool:
         return name in self._imported and value is self._imported[name][0]
@@ -387,6 +400,8 @@ class ExchangedCalls:
         changed = bytearray(code.co_code)
         exchanges = [(name, *each) for name in called for each in self._exchanges_of(name)]
         exchanges += [(name, self._function_named(name), _loads_of_attribute, False) for name in meant if "." in name]
+        aliases = [name.partition("=") for name in meant if "=" in name]
+        exchanges += [(name, self._functions[own], _loads_to_call, False) for name, _, own in aliases]
         for name, called_instead, find, is_method in exchanges:
             loads = find(code, name)
             if loads:
@@ -421,6 +436,8 @@ class ExchangedCalls:
 
 def _loads_to_call(code: CodeType, name: str) -> list[tuple[int, int]]:
     """Where instructions start and end that load the global of this name, to be called."""
+    if name not in code.co_names:
+        return []
     number = code.co_names.index(name)
     return _find(code.co_code, _LOAD_GLOBAL, number << 1 | 1)  # The lowest bit tells that it is loaded to be called.
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from math import gcd as divisor
+from math import log2 as logarithm
+from math import sqrt as root
+from operator import index as plain_index
 from typing import Any
 
 import numpy as np
@@ -83,6 +87,22 @@ def test_a_rounded_quotient_of_logarithms_is_refused() -> None:
 
     with pytest.raises(onnx_parity.UnsupportedOperatorsError, match=re.escape("Use math.log2")):
         onnx_parity.export(halvings, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
+
+
+def test_functions_that_a_file_imports_by_another_name() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        def factor(size: int) -> float:
+            return root(size) + divisor(size, 6)
+
+        return x * factor(x.shape[0])
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return inner(x) + root(x.shape[1]) + logarithm(x.shape[1] + 1) + plain_index(x.shape[1])
+
+    axes = {"x": {0: "rows", 1: "columns"}}
+    exported = onnx_parity.export(program, (torch.ones(3, 8),), input_names=["x"], dynamic_axes=axes, strict=True)
+    for shape in ((3, 8), (1, 1), (0, 5), (12, 7)):
+        torch.testing.assert_close(exported(torch.ones(shape)), program(torch.ones(shape)))
 
 
 def test_divisors_and_roots_of_sizes() -> None:

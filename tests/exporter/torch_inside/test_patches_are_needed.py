@@ -310,6 +310,9 @@ WITNESSES: dict[str, Witness] = {
         f"math_functions: {target}": Witness(exporting(program, X, **ROWS), "another result")
         for target, program in OF_CLASSES.items()
     },
+    "math_functions: operator.index": Witness(
+        exporting(lambda x: x * operator.index(x.shape[0]), X, **ROWS), "is fixed by the program"
+    ),
     "math_functions: math.gcd": Witness(
         exporting(lambda x: x * math.gcd(x.shape[0], 6), X, **ROWS), "is fixed by the program"
     ),
