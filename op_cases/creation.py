@@ -74,7 +74,9 @@ linspace_dtype = op(
 )
 linspace_tensors = op(lambda x, end: torch.linspace(x, end, 6), floats(), end=[floats(), 3.0])
 linspace_of_tensors = op(
-    lambda x, dtype: torch.linspace(x, 18, 6, dtype=dtype), given(-3.0), dtype=[torch.int64, torch.int32, torch.float64]
+    lambda x, dtype: (torch.linspace(x, 18, 6, dtype=dtype), torch.linspace(-6, x, 8, dtype=dtype)),
+    given(-3.0),
+    dtype=[torch.int64, torch.int32, torch.float64],
 )
 logspace = op(lambda x: torch.logspace(0, 2, 5, 2.0), floats(1))
 scalar_tensor = op(lambda x: x + torch.tensor(2.5) * torch.tensor([1, 2, 3]), floats(3))

@@ -148,4 +148,10 @@ polynomials_of_a_batch = op(
     tier="default",
     without_nan=_NAN_TIMES_ZERO,
 )
+polynomials_of_two_degrees = op(
+    lambda x: tuple(f(x, degree) for f in (_POLYNOMIALS[0], *_POLYNOMIALS[8:]) for degree in (2, 4)),
+    floats(2, 3),
+    tier="default",
+    without_nan=_NAN_TIMES_ZERO,
+)
 polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH, tier="default")
