@@ -33,6 +33,12 @@ of_factors = op(
         torch.linalg.qr(x, mode="r")[1].abs(), torch.svd(x, compute_uv=False)[1],
     ), _SYMMETRIC, dtypes=[torch.float32],
 )  # fmt: skip
+of_solutions = op(
+    lambda x, y: (
+        torch.linalg.solve_triangular(x, y, upper=True),
+        torch.linalg.solve_triangular(x, y.mT, upper=False, left=False, unitriangular=True),
+    ), _SQUARE, floats(3, 2), dtypes=[torch.float32],
+)  # fmt: skip
 
 
 def _unpacked(x: Tensor) -> tuple[Tensor, ...]:

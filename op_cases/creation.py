@@ -74,7 +74,7 @@ linspace_dtype = op(
 )
 linspace_tensors = op(lambda x, end: torch.linspace(x, end, 6), floats(), end=[floats(), 3.0])
 linspace_of_tensors = op(
-    lambda x, dtype: (torch.linspace(x, 18, 6, dtype=dtype), torch.linspace(-6, x, 8, dtype=dtype)),
+    lambda x, dtype: (torch.linspace(x, 18, 6, dtype=dtype), torch.linspace(x, 11, 5, dtype=dtype)),
     given(-3.0),
     dtype=[torch.int64, torch.int32, torch.float64],
 )

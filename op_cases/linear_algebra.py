@@ -309,15 +309,6 @@ solve_triangular = op(
     upper=[False, True],
     unitriangular=[False, True],
 )
-solve_triangular_twice = op(
-    lambda x, b: (
-        torch.linalg.solve_triangular(_apart(x), b, upper=True),
-        torch.linalg.solve_triangular(_apart(x), b.mT, upper=False, left=False, unitriangular=True),
-    ),
-    floats(3, 3),
-    floats(3, 2),
-    tier="default",
-)
 solve_triangular_of_any_size = op(
     lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(x.shape[-1]), x, upper=True),
     floats(2, 3, 3),
