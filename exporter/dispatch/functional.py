@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.torch_inside.frames import calls_the_program
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.transforms import (
@@ -19,6 +20,7 @@ from onnx_parity.exporter.torch_inside.transforms import (
     copy_write_to_input,
     end_functionalizing,
     functional_tensor,
+    has_other_shape,
     inside_of_functional,
     inside_of_wrapper,
     is_functional_tensor,
@@ -45,6 +47,8 @@ def _functionalized(
     try:
         given, held = ([functional_tensor(each, level) for each in some] for some in (tensors, buffers))
         results = [_unwrapped(result) for result in called(given, held)]
+        if any(map(has_other_shape, given)):  # As by `x.unsqueeze_(0)`, which is one for a view of the input too.
+            raise Reconsider(Decision.VIEWS_OF_INPUTS)
         wrapped = [*given, *held]
         # The program has ended: what is asked now are no questions of it.
         with without_function_overrides():

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import torch
+from torch import _functionalize_has_metadata_mutation as has_other_shape
 from torch import _functionalize_mutation_counter as number_of_writes
 from torch import _functionalize_replace as replace_value
 from torch import _functionalize_sync as apply_writes
@@ -37,7 +38,8 @@ from torch.autograd.function import _SingleLevelFunction as BaseFunction
 
 __all__ = [
     "BaseFunction", "Transform", "apply_writes", "are_transforms_active", "begin_functionalizing",
-    "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "innermost_transform",
+    "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "has_other_shape",
+    "innermost_transform",
     "inside_before_writes", "inside_of_functional", "inside_of_wrapper", "is_functional_tensor",
     "is_functionaltensor", "is_gradtrackingtensor", "is_wrapped", "keeping_requires_grad", "level_of_gradients",
     "number_of_writes", "replace_value", "runs_backward", "tracked_leaves", "transforms",

@@ -299,7 +299,7 @@ class _Recording:
                 self._kept = self._state.changed(program)
             for changed in recorder.at_end:
                 assigned.update(changed(program))
-        self._inputs.refuse_written()
+        self._inputs.refuse_written(tensors if self._wanted.options.return_written else ())
         self._changed = self._inputs.changed_in_objects(args, kwargs, program)
         put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}

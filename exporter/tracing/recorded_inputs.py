@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.multiples import multiple_of
 from onnx_parity.exporter.graph.graph import Input, Size, SymbolSource, Value, same_size
 from onnx_parity.exporter.kinds.quantized import Quantized
@@ -26,6 +27,7 @@ from onnx_parity.exporter.request.size_expressions import (
 )
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.transforms import has_other_shape, is_functional_tensor
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
@@ -243,8 +245,14 @@ class RecordedInputs:
                     return True
         return False
 
-    def refuse_written(self) -> None:
-        """Refuse writes to marked inputs. Called when the program has run."""
+    def refuse_written(self, given_back: Sequence[torch.Tensor]) -> None:
+        """Refuse writes to marked inputs, and other shapes of those that are `given_back`. Called when the program has
+        run."""
+        if any(is_functional_tensor(each) and has_other_shape(each) for each in given_back):
+            raise CaptureError(
+                "the program gives an input another shape in place, as x.unsqueeze_(0) does, and return_written=True "
+                "returns what it writes to inputs in the shape that they had: return the new value from the program"
+            )
         for marked in self._marked.values():
             marked.refuse_written()
 

@@ -280,3 +280,30 @@ def test_a_buffer_that_takes_the_memory_of_another_is_refused() -> None:
 
     with pytest.raises(onnx_parity.CaptureError, match="the program gives a buffer the memory of another tensor"):
         onnx_parity.export(Takes(), (X,))
+
+
+def _squeezed(x: torch.Tensor) -> torch.Tensor:
+    x.unsqueeze_(0).mul_(2)
+    return x + 1
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    x.t_()
+    return x.cumsum(0) * x.shape[0]
+
+
+@pytest.mark.parametrize("program", [_squeezed, _turned, lambda x: x.transpose_(0, 1).flatten() * 2])
+@pytest.mark.parametrize("axes", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+@pytest.mark.filterwarnings("ignore::onnx_parity.DroppedWriteWarning")
+def test_an_input_gets_another_shape_in_place(
+    program: Callable[[torch.Tensor], torch.Tensor], axes: dict[str, dict[int, str]] | None
+) -> None:
+    exported = onnx_parity.export(program, (torch.rand(3, 4),), input_names=["x"], dynamic_axes=axes, verify=True)
+    for rows in (3,) if axes is None else (0, 1, 4, 7):
+        x = torch.rand(rows, 4)
+        torch.testing.assert_close(exported(x.clone()), program(x.clone()))
+
+
+def test_an_input_of_another_shape_is_not_given_back() -> None:
+    with pytest.raises(onnx_parity.CaptureError, match="gives an input another shape in place"):
+        onnx_parity.export(_squeezed, (torch.rand(3, 4),), return_written=True)
