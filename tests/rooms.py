@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/sources": 510,
     "exporter/torch_inside": 3920,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 3530,
+    "exporter/tracing": 3550,
     "exporter/verification": 3155,
     "harness": 3560,
     "harness/any_size": 440,
