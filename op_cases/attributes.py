@@ -22,7 +22,7 @@ of_products = op(
     lambda x, y: (
         torch.cross(x[:, :3], y[:, :3], dim=-1), torch.cross(x, y, dim=-2), torch.linalg.vecdot(x, y, dim=-2),
         torch.linalg.norm(x, 1.5, dim=-2), torch.cumulative_trapezoid(x, dx=2.5), torch.cdist(x, y * 2),
-        torch.baddbmm(torch.ones(3, 3), x[None], y.T[None], beta=0.5),
+        torch.trapz(x, dx=2.5), torch.baddbmm(torch.ones(3, 3), x[None], y.T[None], beta=0.5),
     ), floats(3, 4), floats(3, 4),
 )  # fmt: skip
 of_factors = op(
@@ -197,7 +197,8 @@ of_layers = op(
 of_gelu_in_halves = op(lambda x: F.gelu(-3 - x.abs(), approximate="tanh"), _ROW, dtypes=_HALVES)
 of_epsilons = op(
     lambda x: (
-        F.pairwise_distance(x, x.flip(0), eps=0.5), F.triplet_margin_loss(x, x, x.flip(1), margin=6.0, eps=0.5),
+        F.pairwise_distance(x, x.flip(0), eps=0.5), F.pairwise_distance(x / 8, x.flip(0), eps=2.0),
+        F.triplet_margin_loss(x, x, x.flip(1), margin=6.0, eps=0.5),
         F.poisson_nll_loss(x.abs(), x.flip(0).abs(), log_input=False, eps=0.5, reduction="sum"),
         F.gaussian_nll_loss(x, x.flip(0), x.abs(), eps=0.8), F.cosine_similarity(x / 8, x.flip(0), eps=2.0),
         F.cosine_embedding_loss(x, x + 0.25, torch.tensor([-1, -1, -1]), margin=0.3),
@@ -210,6 +211,7 @@ of_far_doubles = op(
     lambda x, y: (
         torch.isclose(x, x + 1e-12, rtol=0.0, atol=1e-13), torch.isin(x + 1e-12, x), torch.dist(x, y, 3.0),
         torch.logical_or(x * 1e-200, y * 0), (x * 1e-200).nonzero(), (x * 1e-200).sgn(),
+        torch.unique_consecutive(torch.cat([x[0, :1], x[0, :1] + 1e-12, y[0]])),
         torch.addcmul(x, y, y), torch.addcdiv(x, y, y), x.abs() ** y, x - y, torch.zeros_like(x, dtype=torch.float32),
         F.interpolate(x[None], scale_factor=1.5, mode="linear", recompute_scale_factor=True),
     ), _ROW, floats(3, 5, low=0.5, high=3), dtypes=[torch.float64],
@@ -221,7 +223,9 @@ of_far_integers = op(
         torch.isclose(x, 2 * x, rtol=2.0), torch.isclose(x, x % 2**32), F.log_softmax(x, 0, dtype=torch.float64),
         torch.index_reduce(x, 0, torch.tensor([0, 0, 2]), x, "prod"),
         torch.scatter_reduce(x, 0, torch.tensor([[0, 0, 1]]), x, "sum"), torch.unravel_index(x.abs(), (2**20, 2**20)),
-        F.max_pool2d(x[None], 2, 1, return_indices=True),
+        F.max_pool2d(x[None], 2, 1, return_indices=True), torch.addmm(x, x % 4, x % 5),
+        torch.addmv(x[0], x % 4, x[1] % 5), torch.addr(x, x[0] % 4, x[1] % 5), x[None].flatten(0, -2),
+        x[None].flatten(1),
     ), _FAR, dtypes=[torch.int64],
 )  # fmt: skip
 of_distinct_integers = op(lambda x: torch.unique_consecutive(x.flatten()), _FAR, dtypes=[torch.int64])
