@@ -72,7 +72,7 @@ of_no_rows = op(
 of_sorting = op(
     lambda x: (
         torch.topk(x, 3, dim=1, sorted=False)[0].sort(1)[0], torch.unique(x.round(), sorted=True, dim=0),
-        torch.unique_consecutive(x.round(), dim=-2),
+        torch.unique_consecutive(x.round(), dim=-2), x.round().unique(dim=0), x.round().unique(dim=-1),
     ), floats(4, 5), dtypes=[torch.float32], without_nan="onnxruntime's Unique compares the bits of rows",
 )  # fmt: skip
 
