@@ -96,6 +96,18 @@ shifted = op(
 )
 
 
+frequencies_of_any_number = op(
+    lambda x: (
+        torch.fft.fftfreq(x.shape[1]) + x,
+        torch.fft.rfftfreq(x.shape[1] + 1, d=0.5),
+        torch.fft.fftfreq(n=3, d=x.shape[1] * 0.5, dtype=torch.float64),
+    ),
+    floats(2, 5),
+    dynamic={"x": {1: "length"}},
+    sizes={"length": [1, 2, 7, 8]},
+)
+
+
 def of_short_times(x: torch.Tensor, normalized: bool = False, onesided: bool = True) -> torch.Tensor:
     window = torch.hann_window(16)
     return torch.stft(x, 16, 4, window=window, normalized=normalized, onesided=onesided, return_complex=True)

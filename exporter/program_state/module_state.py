@@ -21,7 +21,7 @@ from onnx_parity.exporter.torch_inside.tensors import modules_of as own_modules
 from onnx_parity.exporter.torch_inside.tensors import parameters_of as own_parameters
 from onnx_parity.exporter.torch_inside.torchscript import attribute_of as compiled_attribute
 
-__all__ = ["Buffer", "attribute_at", "attribute_path", "buffers_of", "parameters_of", "preserved"]
+__all__ = ["Buffer", "attribute_at", "attribute_path", "buffers_of", "one_of_each", "parameters_of", "preserved"]
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -63,6 +63,12 @@ def parameters_of(program: object) -> list[Buffer]:
                 known = found[id(parameter)]
                 found[id(parameter)] = replace(known, places=[*known.places, (weights, index)])
     return list(found.values())
+
+
+def one_of_each(buffers: Sequence[Buffer], stand_ins: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The stand-ins for buffers, of which one that several modules have needs the same one in all of them."""
+    first: dict[int, torch.Tensor] = {}
+    return [first.setdefault(id(each.tensor), own) for each, own in zip(buffers, stand_ins, strict=True)]
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from onnx_parity.exporter.torch_inside.transforms import (
     functional_tensor,
     functionalizing_within,
     is_wrapped,
+    number_of_writes,
 )
 
 __all__ = ["Lifting", "result_by_class"]
@@ -60,6 +61,8 @@ class Lifting(TorchFunctionMode):
         self._level = level
         #: The ids of those that the program gave the data of another tensor.
         self._given: set[int] = set()
+        #: Those of them whose memory it had written to by then.
+        self._written_before: list[torch.Tensor] = []
         recorder.give_data = self._give
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -82,18 +85,28 @@ class Lifting(TorchFunctionMode):
     def written(self, values: Sequence[Value], path_of: Callable[[torch.Tensor], str]) -> dict[str, Value]:
         """The new values of tensors that the program wrote to, by their paths, among these values of all wrappers.
 
-        Weights may be given other data, and tensors that have a path as attributes be written to. Any other write is
-        refused.
+        Weights and attributes may be written to, and weights be given other data. Any other write is refused.
         """
         found = {}
         for tensor, value in zip(self.own, values, strict=True):
             if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
-                path = name if id(tensor) in self._given else path_of(tensor)
+                path = name or path_of(tensor)
                 if not path:
                     raise CaptureError(*own_tensor_written(value.node.origin, name).args)
                 found[path] = value
         return found
+
+    def before_writes(self, values: Sequence[Value]) -> list[Value]:
+        """The values that tensors had whose memory the program wrote to, by these values of all wrappers."""
+        ends = zip(self.own, values, strict=True)
+        written = [own for own, value in ends if value.node is not None and id(own) not in self._given]
+        return [self._recorder.value_of(self._recorder.constant(own)) for own in (*written, *self._written_before)]
+
+    def as_written(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The wrapper of a tensor that the program owns and used; any other tensor itself."""
+        own, wrapper = self._wrapped.get(id(tensor), (None, tensor))
+        return tensor if own is None else wrapper
 
     def renormed(self, values: Sequence[Value]) -> list[str]:
         """The names of the weights that an embedding wrote to."""
@@ -102,6 +115,9 @@ class Lifting(TorchFunctionMode):
 
     def _give(self, tensor: torch.Tensor, data: torch.Tensor) -> None:
         """What `tensor.data = data` does: from now on, the tensor has the memory of the other one."""
+        before = self._wrapped.get(id(tensor))
+        if before is not None and id(tensor) not in self._given and number_of_writes(before[1]):
+            self._written_before.append(tensor)
         self._wrapped[id(tensor)] = (tensor, self._lift(data))
         self._given.add(id(tensor))
 

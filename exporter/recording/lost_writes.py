@@ -37,7 +37,7 @@ from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
 from onnx_parity.exporter.torch_inside.frames import current_frame
-from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
+from onnx_parity.exporter.torch_inside.tensors import identity_of_memory, memory_of_constant, overlap
 from onnx_parity.exporter.torch_inside.transforms import inside_before_writes, is_functionaltensor, number_of_writes
 
 __all__ = [
@@ -47,8 +47,9 @@ __all__ = [
     "TensorThen",
     "UnclearLayouts",
     "forget_layouts",
-    "lost_write",
     "own_tensor_written",
+    "refuse_lost_write",
+    "refuse_shared_memory",
     "without_memory",
 ]
 
@@ -455,8 +456,8 @@ def _functional(tensor: Any) -> torch.Tensor | None:
     return inside if is_functionaltensor(inside) else None
 
 
-def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> MayBeOne | None:
-    """A pair of which one tensor was written to, and the other is read since then."""
+def refuse_lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
+    """Refuse a program that writes to one tensor of a pair, and reads the other one afterwards."""
     outputs = set(outputs)
     for pair in pairs:
         pair.note(len(nodes))
@@ -466,5 +467,25 @@ def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterab
                 continue
             views = _views_of(other.value, nodes)
             if not views.isdisjoint(outputs) or any(not views.isdisjoint(node.inputs()) for node in nodes[since:]):
-                return pair
-    return None
+                raise CaptureError(
+                    "the program writes in place to a tensor that, depending on values, is also one that a script was "
+                    "given or returned or a loop has, and reads that afterwards: write to a "
+                    f"clone{pair.origin.in_brackets}"
+                )
+
+
+def refuse_shared_memory(written: Iterable[Value], nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
+    """Refuse writes to tensors of the program in whose memory another one lies that it reads. `written` has the values
+    that they had before. Each tensor is a constant of its own, so the other one would not change."""
+    by_memory: dict[int, list[Value]] = {}
+    for value in written:
+        if (memory := memory_of_constant(value.constant)) is not None:
+            by_memory.setdefault(memory, []).append(value)
+    for other in {*outputs, *(value for node in nodes for value in node.inputs())} if by_memory else ():
+        for value in by_memory.get(memory_of_constant(other.constant) or 0, ()):
+            if value is not other and overlap(value.constant, other.constant):
+                one, another = (repr(each.name) if each.name else "a tensor" for each in (value, other))
+                raise CaptureError(
+                    f"the program writes in place to {one}, and reads {another}, which lies in the same memory. Give "
+                    "each a memory of its own by clone(), or make one of the other in the program"
+                )

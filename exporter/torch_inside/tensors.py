@@ -20,8 +20,10 @@ __all__ = [
     "hooks_of",
     "identity_of_memory",
     "is_default_generator",
+    "memory_of_constant",
     "modules_of",
     "nested_tensors",
+    "overlap",
     "parameters_of",
     "tables_of_hooks",
 ]  # fmt: skip
@@ -67,6 +69,22 @@ def identity_of_memory(tensor: torch.Tensor) -> int:
     """A number that tensors with the same memory have in common."""
     identity: int = tensor.untyped_storage()._cdata
     return identity
+
+
+def memory_of_constant(constant: object) -> int | None:
+    """The same number for a dense tensor with elements; None for anything else."""
+    is_dense = isinstance(constant, torch.Tensor) and constant.layout is torch.strided and constant.numel() > 0
+    return identity_of_memory(cast("torch.Tensor", constant)) if is_dense else None
+
+
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors with the same memory lie in the same part of it."""
+    ranges = []
+    for each in (one, other):
+        last = sum((size - 1) * step for size, step in zip(each.shape, each.stride(), strict=True))
+        ranges.append([(each.storage_offset() + place) * each.element_size() for place in (0, last)])
+    (first, last), (other_first, other_last) = ranges
+    return first <= other_last and other_first <= last
 
 
 def is_default_generator(generator: torch.Generator) -> bool:

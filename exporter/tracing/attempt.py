@@ -17,20 +17,26 @@ from msgspec.structs import replace
 from onnx_parity.exporter.dispatch.composites import keeping_composites
 from onnx_parity.exporter.dispatch.functional import Called, functionalized
 from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gradients
-from onnx_parity.exporter.errors import CaptureError, ExportError, FrozenValueError, ProgramFailedError
+from onnx_parity.exporter.errors import ExportError, FrozenValueError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
-from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
+from onnx_parity.exporter.program_state.module_state import (
+    attribute_path,
+    buffers_of,
+    one_of_each,
+    parameters_of,
+    preserved,
+)
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.saved_objects import Kept
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
 from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
-from onnx_parity.exporter.recording.lost_writes import Made, lost_write
+from onnx_parity.exporter.recording.lost_writes import Made, refuse_lost_write, refuse_shared_memory
 from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import LISTS, Kind, Returned, Written, taken_apart
@@ -196,16 +202,8 @@ class _Recording:
         recorder.random_numbers.names, recorder.result_by_class = [each for _, each in state.functions], result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
-        self._inputs = RecordedInputs(
-            recorder,
-            wanted.args,
-            wanted.kwargs,
-            wanted.input_names,
-            attempt.axes,
-            attempt.variant.empty,
-            attempt.variant.sizes,
-            attempt.variant.layouts,
-        )
+        given, variant = (wanted.args, wanted.kwargs, wanted.input_names), attempt.variant
+        self._inputs = RecordedInputs(recorder, *given, attempt.axes, variant.empty, variant.sizes, variant.layouts)
         self._buffers = buffers_of(wanted.program)
         #: For each of these, whether autograd tracks it.
         self._tracked = [False] * len(self._buffers)
@@ -214,6 +212,8 @@ class _Recording:
             self._buffers += parameters
             self._tracked += [each.tensor.requires_grad for each in parameters]
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
+        #: Their values before the program writes to them.
+        self._before = [recorder.value_of(fake) for fake in self._buffer_fakes]
         tracked = zip(self._buffers, self._tracked, strict=True)
         recorder.weights.differentiated = frozenset(id(each.tensor) for each, is_tracked in tracked if is_tracked)
         #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
@@ -290,6 +290,7 @@ class _Recording:
             tensors = [torch.ops.aten.alias.default(each) for each in tensors]
         earlier = [[torch.ops.aten.flip.default(each, []) for each in tensors]] if variant.is_second_call else []
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if recorder.lifts else nullcontext()
+        buffers = one_of_each(self._buffers, buffers)
         recorder.buffers = frozenset(map(id, buffers))
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             for given in (*earlier, tensors):
@@ -305,10 +306,9 @@ class _Recording:
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
         self._returned, outputs = taken_apart(result)
-        if lifted is None:
-            return [*outputs, *self._assigned.values(), *put]
+        results = [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted
-        return [*outputs, *self._assigned.values(), *put, *lifted.wrapped]
+        return results if lifted is None else [*map(lifted.as_written, results), *lifted.wrapped]
 
     def _failure(self, error: Exception) -> Exception:
         """The exception to raise for an error of the program: either for another attempt, or for the user."""
@@ -374,15 +374,15 @@ class _Recording:
 
     def check(self) -> None:
         """Raise if the exported model would behave differently from the program."""
+        buffers = zip(self._before, self._buffer_fakes, strict=True)
+        written = [before for before, fake in buffers if self._recorder.value_of(fake) is not before]
         if self._lifted is not None:
             path_of = partial(attribute_path, self._wanted.program)
             self._own_written = self._lifted.written(self._lifted_values, path_of)
+            written += self._lifted.before_writes(self._lifted_values)
         values = (*self._outputs, *self._assigned_values, *self._put_values)
-        if (lost := lost_write(self._recorder.may_be_one, self._recorder.nodes, values)) is not None:
-            raise CaptureError(
-                "the program writes in place to a tensor that, depending on values, is also one that a script was "
-                f"given or returned or a loop has, and reads that afterwards: write to a clone{lost.origin.in_brackets}"
-            )
+        refuse_lost_write(self._recorder.may_be_one, self._recorder.nodes, values)
+        refuse_shared_memory(written, self._recorder.nodes, values)
         if self._changed.numbers and not self._wanted.options.allow_ignored_inputs and self._gives_back():
             raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names

@@ -125,7 +125,7 @@ def native_group_norm(
     assert x is not None
     results: list[Value | None] = [g.cast(g.group_norm(x, group, scale, shift, eps), input.dtype)]
     if g.is_used(1) or g.is_used(2):
-        grouped = g.reshape(x, [input.sizes[0], group, -1])
+        grouped = g.reshape(x, [input.sizes[0], group, input.sizes[1] // group * product(input.sizes[2:])])
         results += [g.squeeze(each, [2]) for each in _statistics(g, grouped, [2], eps)]
     return results
 
