@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 17775,
     "exporter/patches": 1815,
     "exporter/program_state": 1265,
-    "exporter/recording": 8494,
+    "exporter/recording": 8500,
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1740,
