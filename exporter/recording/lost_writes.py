@@ -477,12 +477,12 @@ def refuse_lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs:
 def refuse_shared_memory(written: Iterable[Value], nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
     """Refuse writes to tensors of the program in whose memory another one lies that it reads. `written` has the values
     that they had before. Each tensor is a constant of its own, so the other one would not change."""
-    by_memory: dict[int, list[Value]] = {}
+    by_memory: dict[int | None, list[Value]] = {}
     for value in written:
-        if (memory := memory_of_constant(value.constant)) is not None:
-            by_memory.setdefault(memory, []).append(value)
+        by_memory.setdefault(memory_of_constant(value.constant), []).append(value)
+    by_memory.pop(None, None)
     for other in {*outputs, *(value for node in nodes for value in node.inputs())} if by_memory else ():
-        for value in by_memory.get(memory_of_constant(other.constant) or 0, ()):
+        for value in by_memory.get(memory_of_constant(other.constant), ()):
             if value is not other and overlap(value.constant, other.constant):
                 one, another = (repr(each.name) if each.name else "a tensor" for each in (value, other))
                 raise CaptureError(

@@ -71,18 +71,21 @@ def identity_of_memory(tensor: torch.Tensor) -> int:
     return identity
 
 
-def memory_of_constant(constant: object) -> int | None:
-    """The same number for a dense tensor with elements; None for anything else."""
-    is_dense = isinstance(constant, torch.Tensor) and constant.layout is torch.strided and constant.numel() > 0
+def memory_of_constant(constant: torch.Tensor | None) -> int | None:
+    """The same number for dense tensors with the same memory; None for anything else, and where there are no
+    elements."""
+    is_dense = constant is not None and constant.layout is torch.strided and constant.numel() > 0
     return identity_of_memory(cast("torch.Tensor", constant)) if is_dense else None
 
 
-def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+def overlap(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     """Whether two tensors with the same memory lie in the same part of it."""
-    ranges = []
+    ranges: list[tuple[int, int]] = []
     for each in (one, other):
-        last = sum((size - 1) * step for size, step in zip(each.shape, each.stride(), strict=True))
-        ranges.append([(each.storage_offset() + place) * each.element_size() for place in (0, last)])
+        assert each is not None
+        start = int(each.storage_offset())
+        last = start + sum((size - 1) * step for size, step in zip(each.shape, each.stride(), strict=True))
+        ranges.append((start * each.element_size(), last * each.element_size()))
     (first, last), (other_first, other_last) = ranges
     return first <= other_last and other_first <= last
 

@@ -172,6 +172,8 @@ def test_writes_to_what_is_not_the_programs_are_refused() -> None:
 class WritesWeights(nn.Module):
     """Writes to weights as layers with constraints on them do, and reads them before, afterwards and by views."""
 
+    means: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
@@ -208,6 +210,8 @@ def test_weights_are_written_to(dynamic_shapes: tuple[dict[int, str]] | None) ->
 
 
 class Doubles(nn.Module):
+    held: torch.Tensor
+
     def __init__(self, buffer: torch.Tensor) -> None:
         super().__init__()
         self.register_buffer("held", buffer)
