@@ -153,7 +153,7 @@ def set_up(environment: Environment) -> None:
         bring_pip(environment)
     environment.stamp.unlink(missing_ok=True)
     say(f"installing the project and torch into {environment.folder}; this takes some minutes, once")
-    # Compiling all files takes as long as installing them. Python compiles the few that are imported.
+    # Compiling all files takes as long as installing them. Python compiles those that are imported.
     install = ("-m", "pip", "install", "--quiet", "--no-compile", "-c", "constraints.txt", "-e", ".[dev]")
     if environment.run("python", *install) != 0:
         raise SetupError(

@@ -252,8 +252,8 @@ class _Exchange(msgspec.Struct):
 class ExchangedCalls:
     """Exchanges calls of Python's builtins for calls of other functions, while `within` is active.
 
-    They are exchanged in the code of the program's functions, so that all other code goes on calling Python's. Aliases
-    of builtins are left alone, and not those of functions that a file imports: `from math import sqrt as root`.
+    They are exchanged in the code of the program's functions, so that all other code goes on calling Python's. What a
+    file imports is found by any name, as by `from math import sqrt as root`; aliases of builtins are left alone.
     """
 
     def __init__(

@@ -142,6 +142,16 @@ OF_CONDITIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "__ge__": lambda x: x + ((x.shape[0] > 0) >= 2),
 }
 #: What asks for the class of a number, or whether two are one, by what answers.
+OF_SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    **{
+        f"math.{name}": lambda x, name=name: x + getattr(math, name)(x.shape[0] / 4)  # type: ignore[misc]
+        for name in (*OF_NUMPY, "fabs")
+    },
+    "math.pow": lambda x: x + math.pow(x.shape[0], 0.5),
+    "operator.index": lambda x: x * operator.index(x.shape[0]),
+    "math.gcd": lambda x: x * math.gcd(x.shape[0], 6),
+    "math.isqrt": lambda x: x * math.isqrt(x.shape[0]),
+}
 OF_CLASSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "torch.SymInt.__getattribute__": lambda x: x + isinstance(x.shape[0], int),
     "torch.SymFloat.__getattribute__": lambda x: x + isinstance(x.shape[0] / 2, float),
@@ -272,21 +282,11 @@ WITNESSES: dict[str, Witness] = {
         exporting(torch.vmap(torch.sum, chunk_size=2), X, **ROWS), r"needs \(x_dim_0//2\) to be"
     ),
     **{
-        f"math_functions: math.{name}": Witness(
-            exporting(lambda x, name=name: x + getattr(math, name)(x.shape[0] / 4), X, **ROWS),
-            "is fixed by the program",
-        )
-        for name in (*OF_NUMPY, "fabs")
-    },
-    **{
         f"math_functions: numpy.{name}": Witness(
             exporting(lambda x, name=name: x + getattr(np, name)(x.shape[0]), X, **ROWS), "has no callable"
         )
         for name in OF_NUMPY
     },
-    "math_functions: math.pow": Witness(
-        exporting(lambda x: x + math.pow(x.shape[0], 0.5), X, **ROWS), "is fixed by the program"
-    ),
     "math_functions: torch.fx.experimental.sym_node.to_node": Witness(
         exporting(lambda x: x.reshape(x.shape[0] * Kind.FIRST, -1) + 1, X, **ROWS), "unsupported operand"
     ),
@@ -310,15 +310,10 @@ WITNESSES: dict[str, Witness] = {
         f"math_functions: {target}": Witness(exporting(program, X, **ROWS), "another result")
         for target, program in OF_CLASSES.items()
     },
-    "math_functions: operator.index": Witness(
-        exporting(lambda x: x * operator.index(x.shape[0]), X, **ROWS), "is fixed by the program"
-    ),
-    "math_functions: math.gcd": Witness(
-        exporting(lambda x: x * math.gcd(x.shape[0], 6), X, **ROWS), "is fixed by the program"
-    ),
-    "math_functions: math.isqrt": Witness(
-        exporting(lambda x: x * math.isqrt(x.shape[0]), X, **ROWS), "is fixed by the program"
-    ),
+    **{
+        f"math_functions: {target}": Witness(exporting(program, X, **ROWS), "is fixed by the program")
+        for target, program in OF_SIZES.items()
+    },
     "nested_tensors: torch.nested.nested_tensor": Witness(
         exporting(lambda x: torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0), X, others=[(SIX,)], **ROWS),
         "there is no lowering",
