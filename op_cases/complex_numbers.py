@@ -140,6 +140,12 @@ def several(functions: list[Callable[[torch.Tensor], Any]]) -> Callable[[torch.T
 
 
 reductions = op(reduced, complexes(3, 4), dtypes=DTYPES)
+products_of_any = op(
+    lambda x: (x.prod(), x.prod(0), x.prod(0, keepdim=True), x.prod(1), x.cumprod(0)),
+    complexes(3, 4),
+    dynamic={"x": {0: "batch"}},
+    sizes={"batch": [0, 1, 7]},
+)
 products = op(multiplied, complexes(2, 3, 4), complexes(3, 4), dtypes=DTYPES, dynamic={"x0": {0: "batch"}})
 product_with_real = op(
     lambda x, y: (x @ y.to(x.dtype), F.linear(x, (y.T + 0j).to(x.dtype))), complexes(3, 4), floats(4, 2)

@@ -84,6 +84,49 @@ conv2d_weight_input = op(F.conv2d, _PLANE, weight=floats(6, 4, 3, 3), bias=[None
 conv2d_no_batch = op(F.conv2d, floats(0, 4, 9, 8), weight=floats(6, 4, 3, 3))
 conv2d_dtypes = op(F.conv2d, _PLANE, weight=floats(6, 4, 3, 3), bias=floats(6), dtypes=FLOATS)
 conv_transpose2d_dtypes = op(F.conv_transpose2d, _PLANE, weight=floats(4, 6, 3, 3), dtypes=FLOATS)
+# ONNX's attributes for groups, kernels and padding are constant numbers.
+conv_of_any_groups = op(
+    lambda x, weight, bias, f: f(x, weight, bias, stride=2, padding=1, dilation=(1, 2), groups=x.shape[1]),
+    _PLANE,
+    weight=floats(4, 1, 3, 2),
+    bias=floats(4),
+    f=[F.conv2d, F.conv_transpose2d],
+    dtypes=[torch.float32, torch.float64],
+    dynamic={"x": {0: "batch", 1: "channels"}, "weight": {0: "channels"}, "bias": {0: "channels"}},
+    sizes={"batch": [0, 1], "channels": [1, 7]},
+)
+conv_of_each_sample = op(
+    lambda x, weight, f: f(x.flatten(0, 1), weight.flatten(0, 1), groups=x.shape[0]),
+    _LINE,
+    weight=floats(2, 4, 4, 3),
+    f=[F.conv1d, F.conv_transpose1d],
+    dynamic={"x": {0: "batch", 2: "length"}, "weight": {0: "batch"}},
+    sizes={"batch": [1, 3], "length": [3, 7]},
+)
+
+
+def same_by(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.conv1d(x, w, groups=2, padding="same", dilation=2)
+
+
+def padded_by(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.conv1d(x, w, groups=2, padding=w.shape[2] // 2)
+
+
+def transposed_by(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.conv_transpose1d(x, w, stride=2, padding=w.shape[2] // 2, output_padding=1)
+
+
+conv_by_any_kernel = op(
+    lambda x, w, f: f(x, w),
+    numbers(2, 4, 9),
+    numbers(4, 2, 4),
+    f=[same_by, padded_by, transposed_by],
+    dtypes=[torch.float32, torch.int64],
+    dynamic={"x0": {2: "length"}, "x1": {2: "kernel"}},
+    sizes={"length": [11], "kernel": [1, 5]},
+)
+
 conv_tbc = op(torch.conv_tbc, floats(9, 2, 4), weight=floats(3, 4, 6), bias=floats(6), pad=[0, 1])
 
 _WHOLE = [torch.int64, torch.float64]

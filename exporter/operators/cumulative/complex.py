@@ -1,4 +1,4 @@
-"""Sums, products and logarithms of sums of complex tensors, one element after the other."""
+"""Running sums, products and logarithms of sums of complex tensors."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.kinds.complex_arithmetic import product
-from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, elements_along, parts_of
+from onnx_parity.exporter.kinds.complex_parts import Parts, by_parts, complex_of, elements_along
 from onnx_parity.exporter.operators.elementwise.complex import exp, log1p
+from onnx_parity.exporter.own_operators import define, run_by
+
+__all__ = ["cumprod"]
 
 by_parts("aten::cumsum")
 
 
+def _shapes(real: torch.Tensor, imag: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return real.new_empty(real.shape), real.new_empty(real.shape)
+
+
+def _computed(real: torch.Tensor, imag: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    total = torch.complex(real, imag).cumprod(dim)
+    return total.real.contiguous(), total.imag.contiguous()
+
+
+CUMPROD = define("complex_cumprod(Tensor real, Tensor imag, int dim) -> (Tensor, Tensor)", _shapes)
+run_by(CUMPROD, _computed)
+
+
 @complex_of("aten::cumprod")
-def cumprod(x: Parts, dim: int, *, dtype: Any = None) -> Operand:
-    if not x.real.dim():
-        return x
-    total: Operand = 1
-    totals = []
-    for each in elements_along(x, dim, "cumprod"):
-        total = product(total, each)
-        totals.append(parts_of(total))
-    if not totals:
-        return x
-    return Parts(torch.stack([each.real for each in totals], dim), torch.stack([each.imag for each in totals], dim))
+def cumprod(x: Parts, dim: int, *, dtype: Any = None) -> Parts:
+    return Parts(*CUMPROD(x.real, x.imag, dim)) if x.real.dim() else x
 
 
 @complex_of("aten::logcumsumexp")
 def logcumsumexp(x: Parts, dim: int) -> Parts:
-    """One element after the other"""
+    """One element after the other, so that the axis must not be dynamic"""
     if not x.real.dim():
         return x
     totals: list[Parts] = []

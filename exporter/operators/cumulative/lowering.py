@@ -29,6 +29,16 @@ def cumprod(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
     return x if x.rank == 0 else g.cumulative("Prod", x, dim % x.rank)
 
 
+@lowering("onnx_parity::complex_cumprod")
+def complex_cumprod(g: Graph, real: Value, imag: Value, dim: int) -> Sequence[Value]:
+    def product(earlier: Sequence[Value], here: Sequence[Value]) -> Sequence[Value]:
+        (a, b), (c, d) = here, earlier
+        products = [g.op("Mul", *pair) for pair in ((a, c), (b, d), (a, d), (b, c))]
+        return [g.op("Sub", *products[:2]), g.op("Add", *products[2:])]
+
+    return g.scan_by_doubling([real, imag], [1, 0], dim % real.rank, product)
+
+
 @lowering("aten::cummax", "aten::cummin")
 def cummax_or_cummin(g: Graph, self: Value, dim: int) -> tuple[Value, Value]:
     """The maximum or minimum so far, and the index of the last equal one; NaN from the first NaN on"""

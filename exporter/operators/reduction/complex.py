@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.kinds.complex_arithmetic import is_not_zero, product
-from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, elements_along
+from onnx_parity.exporter.kinds.complex_arithmetic import is_not_zero
+from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of
+from onnx_parity.exporter.operators.cumulative.complex import cumprod
 from onnx_parity.exporter.operators.elementwise.complex import abs_
 from onnx_parity.exporter.registry.recorded import named
 
@@ -35,13 +36,14 @@ def prod(x: Parts, *, dtype: Any = None) -> Operand:
 
 @complex_of("aten::prod.dim_int")
 def prod_along(x: Parts, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Operand:
-    real, imag = (x.real, x.imag) if x.real.dim() else (x.real.reshape(1), x.imag.reshape(1))
-    total: Operand = Parts(torch.ones_like(real).sum(dim) * 0 + 1, torch.zeros_like(real).sum(dim))
-    for each in elements_along(Parts(real, imag), dim, "prod"):
-        total = product(total, each)
-    if keepdim and x.real.dim():
-        return Parts(total.real.unsqueeze(dim), total.imag.unsqueeze(dim))  # type: ignore[union-attr]
-    return total
+    """The last of the running products, of which the first is 1"""
+    if not x.real.dim():
+        return x
+    sizes = list(x.real.shape)
+    sizes[dim] = 1
+    from_one = Parts(*(torch.cat([x.real.new_full(sizes, n), part], dim) for n, part in zip((1, 0), x, strict=True)))
+    last = Parts(*(part.narrow(dim, x.real.shape[dim], 1) for part in cumprod(from_one, dim)))
+    return last if keepdim else Parts(last.real.squeeze(dim), last.imag.squeeze(dim))
 
 
 @complex_of("aten::linalg_vector_norm")
