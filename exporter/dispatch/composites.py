@@ -55,6 +55,7 @@ __all__ = [
     "keeping_composites",
     "keeping_whole",
     "original",
+    "sparse_tensor_used",
     "whole",
     "without_keeping",
 ]
@@ -224,10 +225,21 @@ class PlainSizesError(CaptureError):
     """torch asks for the sizes of a tensor as numbers, and one of them is dynamic."""
 
 
+def sparse_tensor_used(tensor: torch.Tensor) -> CaptureError:
+    """What to raise where the program computes with a sparse tensor of its own, such as a buffer."""
+    return refused_here(
+        f"the program computes with a {tensor.layout} tensor of sizes {list(tensor.shape)}, and ONNX has no operators "
+        "for sparse tensors: convert it with to_dense() before the export, or keep its indices and values as tensors"
+    )
+
+
 def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     try:
         return op.decompose(*args, **kwargs)
     except PlainSizesError as error:
+        for each in tree_leaves(args):
+            if isinstance(each, torch.Tensor) and each.layout is not torch.strided:
+                raise sparse_tensor_used(each) from error
         raise refused_here(
             f"{op.name()}: torch's own implementation takes plain sizes only, and one of these is dynamic: remove that "
             "axis from dynamic_axes"

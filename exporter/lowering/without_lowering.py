@@ -11,7 +11,6 @@ _REASONS = {
     "aten::as_strided of complex numbers": _STRIDED,
     "aten::as_strided_copy of complex numbers": _STRIDED,
     "aten::as_strided_scatter of complex numbers": _STRIDED,
-    "aten::_to_dense": "it makes a sparse tensor dense, and ONNX has no sparse tensors: use a dense one throughout",
 }
 
 
@@ -19,8 +18,6 @@ def why_not(operator: str) -> str:
     """The reason for which an operator without a lowering is refused, by its name without the overload."""
     if operator in _REASONS:
         return _REASONS[operator]
-    if "sparse" in operator:
-        return "ONNX has no operators for sparse tensors: use dense ones, and make them so outside of the program"
     if "int4pack" in operator or "_4bit" in operator:
         return (
             "it packs integers of 4 bits in an order that depends on the processor, or is of another device: give the "

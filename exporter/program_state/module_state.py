@@ -41,7 +41,7 @@ def buffers_of(program: object) -> list[Buffer]:
         Buffer(f"{path}.{name}" if path else name, [(own_buffers(module), name)], buffer)
         for path, module in program.named_modules()
         for name, buffer in own_buffers(module).items()
-        if buffer is not None
+        if buffer is not None and buffer.layout is torch.strided
     ]
 
 

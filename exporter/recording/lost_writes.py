@@ -23,6 +23,7 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
+from onnx_parity.exporter.dispatch.composites import sparse_tensor_used
 from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
 from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.errors import CaptureError
@@ -72,6 +73,8 @@ def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
 
 def without_memory(tensor: torch.Tensor) -> CaptureError:
     """What to raise if the program uses a tensor as a whole whose memory is that of the tensors that it holds."""
+    if tensor.layout is not torch.strided:
+        return sparse_tensor_used(tensor)
     return refused_here(
         f"a tensor of the class {type(tensor).__name__} is used as a whole, and it has no memory of its own: use the "
         "tensors that it holds"

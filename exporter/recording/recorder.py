@@ -169,7 +169,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         known = self._constants.get(id(tensor))
         if known is not None:
             return known[1]
-        if computes_itself(type(tensor)):
+        if computes_itself(type(tensor)) or tensor.layout is not torch.strided:
             raise without_memory(tensor)
         with without_dispatch_overrides():
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
