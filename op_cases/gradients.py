@@ -275,6 +275,30 @@ def total(x: torch.Tensor) -> torch.Tensor:
     return layers(x).sum()
 
 
+def gathered(x: torch.Tensor) -> torch.Tensor:
+    return x.gather(1, (x > 1).long())
+
+
+def selected(x: torch.Tensor) -> torch.Tensor:
+    return x.masked_select(x > 1)
+
+
+def running_product(x: torch.Tensor) -> torch.Tensor:
+    return (x - x[0, 0]).cumprod(1)
+
+
+def reflected(x: torch.Tensor) -> torch.Tensor:
+    return F.pad(x, (2, 1), mode="reflect")
+
+
+def replicated(x: torch.Tensor) -> torch.Tensor:
+    return F.pad(x, (2, 1), mode="replicate")
+
+
+def pooled(x: torch.Tensor) -> torch.Tensor:
+    return F.max_pool1d(x, 3, 2, 1).pow(2).sum()
+
+
 def mlp() -> Force:
     return Force(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 8), nn.Softplus(), nn.LayerNorm(8), nn.Linear(8, 1))
 
@@ -364,6 +388,31 @@ hessian_of_views = op(
 gradient_of_copies = op(torch.func.grad(of_a_copy), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "rows"}})
 hessian_of_any_size = op(torch.func.hessian(energy), floats(3), dynamic=BATCH)
 jacobian_of_any_size = op(torch.func.jacrev(torch.sin), floats(4), dynamic=BATCH)
+jacobian_of_autograd = op(
+    lambda x, vectorize: torch.autograd.functional.jacobian(
+        lambda a, b: (a.sin() * b, b.sum() * a), (x, x + 1), vectorize=vectorize
+    ),
+    floats(4),
+    vectorize=[False, True],
+    dynamic=BATCH,
+)
+hessian_of_autograd = op(lambda x: torch.autograd.functional.hessian(energy, x), floats(3), dynamic=BATCH)
+_ANY_ROWS: Keywords = {
+    "dynamic": {"x": {0: "batch", 1: "length"}},
+    "sizes": {"batch": [1, 7], "length": [4, 11]},
+}
+gradients_through = op(
+    lambda x, f: torch.func.grad(lambda y: f(y).pow(2).sum())(x),
+    floats(3, 5, low=0.5, high=2.0),
+    f=[gathered, selected, running_product, reflected, replicated],
+    **_ANY_ROWS,
+)
+gradient_through_maxima = op(
+    torch.func.grad(pooled),
+    floats(3, 5),
+    **_ANY_ROWS,
+    without_nan="onnxruntime's MaxPool leaves NaN out",
+)
 gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), dynamic=BATCH)
 mapped_along_the_last = op(torch.func.vmap(layers, in_dims=1, out_dims=1), floats(4, 3))
 product_with_jacobian = op(lambda x, v: torch.func.vjp(layers, x)[1](v), floats(4), floats(3))

@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1250,
     "exporter/lowering": 5456,
     "exporter/operators": 18000,
-    "exporter/patches": 1815,
+    "exporter/patches": 1850,
     "exporter/program_state": 1265,
     "exporter/recording": 8510,
     "exporter/recurrences": 850,

@@ -33,13 +33,14 @@ from torch._C._functorch import get_unwrapped as inside_of_wrapper
 from torch._C._functorch import is_functorch_wrapped_tensor as is_wrapped
 from torch._C._functorch import maybe_current_level as current_level
 from torch._C._functorch import peek_interpreter_stack as innermost_transform
+from torch._functorch import eager_transforms as derivatives
 from torch._functorch.utils import enable_single_level_autograd_function as with_applied_functions
 from torch.autograd.function import _SingleLevelFunction as BaseFunction
 
 __all__ = [
     "BaseFunction", "Transform", "apply_writes", "are_transforms_active", "begin_functionalizing",
-    "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "has_other_shape",
-    "innermost_transform",
+    "copy_write_to_input", "current_level", "derivatives", "end_functionalizing", "functional_tensor",
+    "has_other_shape", "innermost_transform",
     "inside_before_writes", "inside_of_functional", "inside_of_wrapper", "is_functional_tensor",
     "is_functionaltensor", "is_gradtrackingtensor", "is_wrapped", "keeping_requires_grad", "level_of_gradients",
     "number_of_writes", "replace_value", "runs_backward", "tracked_leaves", "transforms",

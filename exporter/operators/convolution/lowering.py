@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -16,6 +16,8 @@ from onnx_parity.exporter.operators.convolution.convolution_as_matmul import con
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import instead_of
 from onnx_parity.exporter.sizes.defined_where import defined_where
+
+_Number = TypeVar("_Number", int, Size)
 
 
 class _Options(NamedTuple):
@@ -41,8 +43,8 @@ def convolution(
     dilation: list[int], transposed: bool, output_padding: list[Size], groups: Size,
 ) -> Value:  # fmt: skip
     axes = weight.rank - 2
-    lists = [spread(each, axes) for each in (stride, padding, dilation, output_padding)]
-    options = _Options(*lists[:3], transposed, lists[3], groups if isinstance(groups, int) else 1)
+    stride, padding, dilation, extra = (spread(each, axes) for each in (stride, padding, dilation, output_padding))
+    options = _Options(stride, padding, dilation, transposed, extra, groups if isinstance(groups, int) else 1)
     if not isinstance(groups, int):
         return _of_each_group(g, input, weight, bias, options, groups)
     if not g.has_kernel("ConvTranspose" if transposed else "Conv", input.dtype):
@@ -161,7 +163,7 @@ def batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
     return (g.unsqueeze(x, [0]), True) if x.rank == axes + 1 else (x, False)
 
 
-def spread(numbers: list[Any] | int, axes: int) -> list[Any]:
+def spread(numbers: list[_Number] | _Number, axes: int) -> list[_Number]:
     """One number for each axis; torch takes one number for all as well."""
     numbers = numbers if isinstance(numbers, list) else [numbers]
     return numbers * axes if len(numbers) == 1 else numbers

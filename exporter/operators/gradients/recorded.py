@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.registry.recorded import decomposition_of, named
+from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, decomposition_of, instead_of, named
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
@@ -147,6 +147,53 @@ def _back(grad: torch.Tensor, matrices: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def _of_rank(numbers: Sequence[int], rank: int) -> list[int]:
     return list(numbers) * rank if len(numbers) == 1 else list(numbers)
+
+
+# --- padding ----------------------------------------------------------------------------------------------------------
+
+
+@decomposition_of(
+    *(f"aten::{mode}_pad{axes}d_backward" for mode in ("reflection", "replication") for axes in (1, 2, 3)),
+    gives_operator=True,
+)
+def pad_backward(op: OpOverload, grad_output: torch.Tensor, self: torch.Tensor, padding: Sequence[Size]) -> Any:
+    """The gradient of an element is added where the element came from."""
+    grad = grad_output
+    for axis in range(len(padding) // 2):
+        size, before, after = self.shape[-1 - axis], padding[2 * axis], padding[2 * axis + 1]
+        places = torch.arange(-before, cast("int", size + after), device=grad.device)
+        if "reflection" in op.name():
+            places = (size - 1) - ((size - 1) - places.abs()).abs()
+        else:
+            places = places.clamp(min=0).clamp(max=size - 1)
+        sizes = list(grad.shape)
+        sizes[-1 - axis] = size
+        grad = grad.new_zeros(sizes).index_add(-1 - axis, places, grad)
+    return grad
+
+
+# --- gathering and running products -----------------------------------------------------------------------------------
+
+
+@instead_of("aten::gather_backward", why="torch's own takes plain sizes only")
+def gather_backward(grad: torch.Tensor, self: torch.Tensor, dim: int, index: torch.Tensor, _: bool) -> torch.Tensor:
+    return torch.zeros_like(self).scatter_add(dim, index, grad)
+
+
+@instead_of("aten::masked_select_backward", why="torch's own takes plain sizes only")
+def masked_select_backward(grad: torch.Tensor, input: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    whole, places = torch.broadcast_tensors(input, mask)
+    return torch.zeros_like(whole).masked_scatter(places, grad)
+
+
+@instead_of("aten::cumprod_backward", where=any_size_is_dynamic, why="torch computes one element after the other")
+def cumprod_backward(grad: torch.Tensor, input: torch.Tensor, dim: int, output: torch.Tensor) -> torch.Tensor:
+    """The product up to an element j, without an element k up to it, is that of factors of which k is 1"""
+    x, g = input.movedim(dim, -1), grad.movedim(dim, -1)
+    places = torch.arange(x.shape[-1], device=x.device)
+    without = torch.where(places == places.unsqueeze(-1), 1, x.unsqueeze(-2)).cumprod(-1)
+    counted = torch.where(places >= places.unsqueeze(-1), without * g.unsqueeze(-2), 0)
+    return counted.sum(-1).movedim(-1, dim)
 
 
 # --- distances --------------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import torch
 
+from onnx_parity.exporter.dispatch.gradients import is_seen_once
 from onnx_parity.exporter.graph.graph import Size, same_size
-from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, keep_whole
+from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, decomposition_of, instead_of, keep_whole
 from onnx_parity.exporter.sizes.layouts import suggested_format
 
 _aten = torch.ops.aten
@@ -18,6 +19,18 @@ keep_whole(
     "aten::avg_pool1d",
     why="torch pools in two dimensions, between two reshapes; ONNX pools in one dimension",
 )
+
+
+@instead_of("aten::max_pool1d", where=any_size_is_dynamic, why="where autograd sees it, torch's takes plain sizes only")
+def max_pool1d(
+    x: torch.Tensor, kernel_size: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    if is_seen_once((x,)):
+        return NotImplemented
+    windows = ([1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding], [1, *dilation])
+    return torch.max_pool2d(x.unsqueeze(-2), *windows, ceil_mode).squeeze(-2)
+
 
 _LAYS_OUT_ANEW = "for images with channels last in memory, torch's decomposition rearranges the means with as_strided"
 

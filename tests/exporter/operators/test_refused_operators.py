@@ -258,7 +258,7 @@ class _WithGraph(torch.nn.Module):
 
 def _from_edges(x: torch.Tensor) -> torch.Tensor:
     places = torch.tensor([[0, 1], [1, 0]])
-    return torch.sparse.mm(torch.sparse_coo_tensor(places, torch.ones(2), (x.shape[0], 2)), x)
+    return torch.sparse_coo_tensor(places, torch.ones(2), (x.shape[0], 2)).to_dense() @ x
 
 
 @pytest.mark.parametrize("dynamic", [{}, {"x": {1: "features"}}])

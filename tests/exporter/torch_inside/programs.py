@@ -36,16 +36,6 @@ class Kind(enum.IntEnum):
     FIRST = 1
 
 
-class Force(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        with torch.enable_grad():
-            return torch.autograd.grad((self.weight * x).sin().sum(), self.weight, create_graph=True)[0]
-
-
 class Branch(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return branch(x)
@@ -62,21 +52,6 @@ def branch(x: torch.Tensor) -> torch.Tensor:
 
 def times_a_global(x: torch.Tensor) -> torch.Tensor:
     return x * X
-
-
-@torch.enable_grad()
-def backward(x: torch.Tensor) -> torch.Tensor | None:
-    x = x.clone().requires_grad_()
-    (x**2).sum().backward()
-    return x.grad
-
-
-@torch.enable_grad()
-def retain(x: torch.Tensor) -> torch.Tensor | None:
-    y = x.clone().requires_grad_() * 2
-    y.retain_grad()
-    y.square().sum().backward()
-    return y.grad
 
 
 def replace_memory(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

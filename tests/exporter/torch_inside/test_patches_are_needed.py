@@ -23,6 +23,7 @@ from torch.nested._internal.nested_tensor import (
 from onnx_parity.exporter import patches
 from onnx_parity.exporter.torch_inside import dynamo
 from onnx_parity.exporter.torch_inside.patch import Patch
+from tests.exporter.torch_inside.gradients import OF_GRADIENTS
 from tests.exporter.torch_inside.layouts import IMAGES, LAST, OF_LAYOUTS, TRANSPOSED, written_images
 from tests.exporter.torch_inside.programs import (
     FLOOR,
@@ -34,13 +35,11 @@ from tests.exporter.torch_inside.programs import (
     SIX,
     UNKNOWN,
     Double,
-    Force,
     Kind,
     Scale,
     X,
     Y,
     attend,
-    backward,
     branching,
     compiled,
     cond,
@@ -62,7 +61,6 @@ from tests.exporter.torch_inside.programs import (
     random,
     random_from_a_state,
     replace_memory,
-    retain,
     scan,
     script_of_math,
     scripted,
@@ -244,9 +242,10 @@ WITNESSES: dict[str, Witness] = {
     ),
     "fake_kernels: torch._library.fake_impl.set_ctx_getter": Witness(context_of_another_thread, "own and own"),
     "fake_kernels: torch.library.get_ctx": Witness(context_of_another_thread, "None and None"),
-    "gradients: torch.autograd.grad": Witness(exporting(Force(), X), "does not depend on what they are asked for"),
-    "gradients: torch.autograd.backward": Witness(exporting(backward, X), "called inside a functorch transform"),
-    "gradients: torch.Tensor.retain_grad": Witness(exporting(retain, X), "inside of a function being transformed"),
+    **{
+        f"gradients: {entry}": Witness(exporting(program, X, **ROWS), without)
+        for entry, (program, without) in OF_GRADIENTS.items()
+    },
     "higher_order: torch.cond": Witness(
         exporting(cond, X, others=[(Y,)], expected=plain_cond, may_compile=False), "compiler is started"
     ),
