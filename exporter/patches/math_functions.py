@@ -7,6 +7,7 @@ numbers 0 and 1, and operands of a subclass of `int`; and the class that a progr
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -18,7 +19,12 @@ import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical, in_example
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, is_asked_by_user
+from onnx_parity.exporter.torch_inside.frames import (
+    asks_for_its_caller,
+    current_frame,
+    is_asked_by_user,
+    who_asks,
+)
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 
@@ -164,6 +170,49 @@ def _node_of(torchs: Callable[..., Any], node: Any, number: Any) -> Any:
     return made
 
 
+def _formatted(pythons: Callable[..., str], number: torch.SymInt | torch.SymFloat, form: str) -> str:
+    """The text of a size in a format, which torch's symbolic numbers do not take."""
+    if not number.node.has_hint():
+        return pythons(number, form)
+    text: str = number.node.formatted(form, who_asks(current_frame())[0])
+    return text
+
+
+def _of_numbers(ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numpy on numbers, or on a list of them, some of which are symbolic: what is computed of these."""
+
+    def result(numpys: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        numbers = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        if kwargs or not any(map(_is_symbolic, numbers)) or not all(map(_is_number, numbers)):
+            return numpys(*args, **kwargs)
+        return ours(*numbers)
+
+    return result
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, torch.SymInt, torch.SymFloat))
+
+
+def _greatest(*numbers: Any) -> Any:
+    return functools.reduce(torch.sym_max, numbers)
+
+
+def _least(*numbers: Any) -> Any:
+    return functools.reduce(torch.sym_min, numbers)
+
+
+#: What is computed in the place of functions of numpy. Of a number, Python's `round` and numpy's are the same. Those
+#: that numpy itself calls as an object with methods, such as `np.maximum`, are left alone.
+_OF_NUMBERS: dict[str, Callable[..., Any]] = {
+    "max": _greatest,
+    "min": _least,
+    "clip": lambda number, least, greatest: _least(_greatest(number, least), greatest),
+    "round": lambda number, *digits: torch.sym_float(round(number, *digits)),
+    "log1p": lambda number: math.log(1 + number),
+}
+
+
 def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
     """Read the class of a symbolic number for the program as that of a number, also where `isinstance` asks for it."""
 
@@ -177,6 +226,9 @@ def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
 
 WITH_SYMBOLS: tuple[Patch, ...] = (
     *(FunctionAttribute(module, name, _of_one(name)) for module in (math, np) for name in _NAMES),
+    *(FunctionAttribute(np, name, _of_numbers(ours)) for name, ours in _OF_NUMBERS.items()),
+    FunctionAttribute(math, "log1p", _of_numbers(_OF_NUMBERS["log1p"])),
+    *(FunctionAttribute(kind, "__format__", _formatted) for kind in (torch.SymInt, torch.SymFloat)),
     FunctionAttribute(math, "fabs", _magnitude),
     FunctionAttribute(math, "pow", _pow),
     FunctionAttribute(math, "isqrt", _square_root),

@@ -14,7 +14,14 @@ import torch
 from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code, who_asks
+from onnx_parity.exporter.torch_inside.frames import (
+    asks_for_its_caller,
+    current_frame,
+    nearest_user_place,
+    runs_users_code,
+    who_asks,
+)
+from onnx_parity.exporter.torch_inside.loops.said_texts import is_only_said
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
@@ -52,7 +59,10 @@ def _is_nonzero(torchs: Callable[..., Any], self: Any) -> Any:
 def _text(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
     """The text of a tensor, which has no values in it here."""
     text = str(torchs(self, *args, **kwargs))
-    return recorder_here().reader.text_of(text) if _is_recorded(self) else text
+    place = nearest_user_place(current_frame())
+    if not _is_recorded(self) or (place is not None and is_only_said(place.frame)):
+        return text
+    return recorder_here().reader.text_of(text)
 
 
 def _from_dlpack(torchs: Callable[..., Any], tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:

@@ -28,7 +28,8 @@ from onnx_parity.exporter.expressions.expression import (
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes import layouts
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code
+from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame, runs_users_code
+from onnx_parity.exporter.torch_inside.loops.said_texts import is_only_said
 from onnx_parity.exporter.torch_inside.sym_nodes import SymNode
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
@@ -138,19 +139,28 @@ class SizeNode(SymNode):
 
     def _graph_repr(self) -> str:
         """The text of a symbolic number: for the program that of the number in the example, else that of a symbol."""
-        asker = current_frame(2)
+        return self.formatted("", current_frame(2))
+
+    def formatted(self, form: str, asker: FrameType) -> str:
+        """The text in some format, such as `04d`, for the code that makes it."""
         if not records_here() or not runs_users_code(asker):
             return str(self.str())
+        text = self._text_with({}, form) if self.has_hint() else str(self.str())
+        if is_only_said(asker):
+            return text
         if not self.has_hint():
-            return recorder_here().reader.text_of(str(self.str()))
-        return recorder_here().reader.text_of(
-            self._text_with({}), {*map(str, self._expr.free_symbols)}, self._text_with
-        )
+            return recorder_here().reader.text_of(text)
+        names = {*map(str, self._expr.free_symbols)}
+        return recorder_here().reader.text_of(text, names, lambda sizes: self._text_with(sizes, form))
 
-    def _text_with(self, sizes: Mapping[str, int]) -> str:
+    def _text_with(self, sizes: Mapping[str, int], form: str) -> str:
         """The text of the number where some dynamic sizes, by their names, are others than in the recording."""
         others = {each: size for each in self._expr.free_symbols if (size := sizes.get(str(each))) is not None}
-        return str(self.pytype(self.shape_env.value_of(self._expr.xreplace(others))))
+        try:
+            number = self.shape_env.value_of(self._expr.xreplace(others))
+        except ArithmeticError:  # It is divided by one of these sizes.
+            number = self.shape_env.value_of(self._expr)
+        return format(self.pytype(number), form)
 
     def _round(self, digits: int | None = None) -> SymNode:
         if digits is not None and not self.has_hint():
@@ -170,8 +180,10 @@ class SizeNode(SymNode):
 class _NodeOfNumber(SizeNode):
     """A node whose text is that of a number, which fixes the size. The text of others is that of a symbol."""
 
-    def _graph_repr(self) -> str:
-        return str(self.guard_int("", 0) if self.pytype is int else self.guard_float("", 0))
+    def formatted(self, form: str, asker: FrameType) -> str:
+        if is_only_said(asker) and self.has_hint():
+            return self._text_with({}, form)
+        return format(self.guard_int("", 0) if self.pytype is int else self.guard_float("", 0), form)
 
 
 _SYMBOLIC: dict[type, Any] = {int: torch.SymInt, float: torch.SymFloat, bool: torch.SymBool}

@@ -92,6 +92,8 @@ class _Tracing:
         self._arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
         #: What the program may still hold of attempts that were given up.
         self._earlier: list[Survivors] = []
+        #: The attempts with other answers or sizes in which the program fails.
+        self._failing: list[Attempt] = []
         #: Axes that become static because the program runs with no other size.
         self._static_axes: list[AxesFixed] = []
         #: How often the program has failed with each text.
@@ -132,8 +134,7 @@ class _Tracing:
         contradicted = [each for each in branches if each.is_other_in_example]
         if contradicted:
             axis_names = traced.graph.axis_names
-            symbols = {str(each) for known in contradicted for each in known.symbols}
-            names = {axis_names.get(symbol, symbol) for symbol in symbols}
+            names = {axis_names.get(str(each), str(each)) for known in contradicted for each in known.symbols}
             if not names <= self._attempt.axes.automatic:
                 raise contradicted_by_example(contradicted, axis_names)
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
@@ -180,8 +181,7 @@ class _Tracing:
             # A function that is not followed may have told a dynamic size from an int. A program that makes its
             # functions anew each time fails in the same way again.
             self._failures[str(error)] += 1
-            is_followed = self._failures[str(error)] <= _MOST_FOLLOWED and self._reached.follow(codes_running(error))
-            if not is_followed:
+            if self._failures[str(error)] > _MOST_FOLLOWED or not self._reached.follow(codes_running(error)):
                 # It may need plain numbers, as `table[len(x)]` does.
                 self._attempt = self._attempt.deciding(Decision.PLAIN_NUMBERS)
         except FrozenSizes as found:
@@ -204,9 +204,8 @@ class _Tracing:
         """The attempt with both sides of these questions too; None if there were too many, or that was tried."""
         attempt = self._attempt
         joined = attempt.joined | {known.expression for known in answers}
-        if attempt.has(Decision.AS_WRITTEN) or attempt.has(Decision.PATHS) > bool(attempt.joined):
-            return None
-        if joined == attempt.joined or len(joined) > _MOST_JOINED:
+        is_tried = joined == attempt.joined or attempt.has(Decision.AS_WRITTEN)
+        if is_tried or len(joined) > _MOST_JOINED or attempt.has(Decision.PATHS) > bool(attempt.joined):
             return None
         from onnx_parity.exporter.torch_inside.loops.structured_code import functions_at
 
@@ -241,8 +240,9 @@ class _Tracing:
             try:
                 return self._recorded(self._wanted, self._attempt, is_last=True)
             except Reconsider as found:
-                if (further := self._attempt.reconsidered(found)) is None:
-                    raise
+                further = self._attempt.reconsidered(found)
+                if further is None or Decision.RANKS_OF_EXAMPLE in found.decisions:
+                    raise  # No decision gives tensors of both sides the same rank.
                 self._attempt = further
 
     def _reconsidered(self, found: Reconsider) -> Attempt:
@@ -396,8 +396,11 @@ class _Tracing:
             denied, empty, sizes, altered=altered, layouts=layouts, turned=turned, is_second_call=is_second_call
         )
         attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS) if layouts else self._attempt
+        attempt = replace(attempt, variant=variant)
         with silent():  # The program warns of what is not so for the example.
-            other = self._recorded_in(self._wanted, replace(attempt, variant=variant))
+            other = None if attempt in self._failing else self._recorded_in(self._wanted, attempt)
+        if other is None:
+            self._failing.append(attempt)
         return None if other is None else replace(other, denied=denied)
 
     def _called_again(self) -> Traced | None:

@@ -116,7 +116,7 @@ def _convolution(g: Graph, x: Value, weight: Value, bias: Value | None, options:
         each if isinstance(each, int) else max(pair) - 1 for each, *pair in zip(extra, stride, dilation, strict=True)
     ]
     longer = _transposed(g, x, weight, bias, shared, [int(each) for each in padding], most)
-    if most == extra and not options.has_dynamic_padding:
+    if all(isinstance(each, int) for each in extra) and not options.has_dynamic_padding:
         return longer
     longer_sizes = [
         size - few + many + 2 * crop for size, few, many, crop in zip(counts, extra, most, cropped, strict=True)

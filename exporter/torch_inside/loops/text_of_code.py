@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import NamedTuple, TypeGuard
 
-__all__ = ["TextOfCode", "compiled", "key_of", "text_of"]
+__all__ = ["TextOfCode", "compiled", "key_of", "statement_around", "text_of"]
 
 _WITH_NAMES_OF_THEIR_OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -29,14 +29,20 @@ class TextOfCode(NamedTuple):
 
 def text_of(code: CodeType) -> TextOfCode | None:
     """The text that some code was compiled from. None where it is not known, or is not that of one function alone."""
-    lines = linecache.getlines(code.co_filename)
-    imports, statements = _parts_of("".join(lines))
-    first, last = next((each for each in statements if each[0] <= code.co_firstlineno <= each[1]), (1, 0))
-    tree = ast.parse("".join(lines[first - 1 : last]))
-    ast.increment_lineno(tree, first - 1)
+    tree, imports = statement_around(code.co_filename, code.co_firstlineno)
     functions = [each for each in ast.walk(tree) if _begins(each, code)]
     tree.body[:0] = imports
     return TextOfCode(tree, functions[0]) if len(functions) == 1 and compiled(tree, code) == code else None
+
+
+def statement_around(file: str, line: int) -> tuple[ast.Module, Sequence[ast.stmt]]:
+    """The outermost statement of a file that a line belongs to, and the imports of the file; none if there is none."""
+    lines = linecache.getlines(file)
+    imports, statements = _parts_of("".join(lines))
+    first, last = next((each for each in statements if each[0] <= line <= each[1]), (1, 0))
+    tree = ast.parse("".join(lines[first - 1 : last]))
+    ast.increment_lineno(tree, first - 1)
+    return tree, imports
 
 
 def compiled(tree: ast.Module, code: CodeType) -> CodeType | None:

@@ -56,6 +56,18 @@ def test_logarithms_to_a_base_and_magnitudes(rows: int) -> None:
     assert_agrees(exported, program, torch.linspace(-1, 1, rows * 2).reshape(rows, 2))
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+def test_functions_of_numpy_on_several_numbers(rows: int) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        scaled = x * np.max([n, 2]) + np.min((n, 3)) * np.clip(n, 2, 4) + np.round(n / 3) + np.log1p(n) + math.log1p(n)
+        plain = float(np.max(np.ones(2)) + np.round(0.5) + np.clip(3, 0, 1))
+        return torch.add(scaled, plain)
+
+    exported = onnx_parity.export(program, (torch.ones(4, 2),), dynamic_axes={"x": {0: "rows"}})
+    assert_agrees(exported, program, torch.linspace(-1, 1, rows * 2).reshape(rows, 2))
+
+
 def test_functions_of_math_are_pythons_own_in_scripts() -> None:
     def scaled(x: torch.Tensor) -> torch.Tensor:
         return x * math.sqrt(float(x.size(0))) + math.pow(2.0, 3.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 import math
-import operator
 import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from onnx_parity.exporter.torch_inside import dynamo
 from onnx_parity.exporter.torch_inside.patch import Patch
 from tests.exporter.torch_inside.gradients import OF_GRADIENTS
 from tests.exporter.torch_inside.layouts import IMAGES, LAST, OF_LAYOUTS, TRANSPOSED, written_images
+from tests.exporter.torch_inside.numbers import OF_CLASSES, OF_CONDITIONS, OF_LISTS, OF_NUMPY, OF_SIZES
 from tests.exporter.torch_inside.programs import (
     FLOOR,
     HEADS,
@@ -121,41 +121,6 @@ OF_MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "_is_view": lambda x: x * 2 if x[:1]._is_view() else x,
     "_base": lambda x: x * 2 if x[:1]._base is x else x,
     "_version": lambda x: x * (x.add_(1)._version + 1),
-}
-#: What Python computes with a condition on a size, by the method that does.
-OF_NUMPY = ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh")
-OF_CONDITIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "__xor__": lambda x: x + ((x.shape[0] > 3) ^ True),
-    "__rxor__": lambda x: x + (True ^ (x.shape[0] > 3)),
-    "__and__": lambda x: x + ((x.shape[0] > 0) & 3),
-    "__rand__": lambda x: x + (3 & (x.shape[0] > 0)),
-    "__or__": lambda x: x + ((x.shape[0] > 0) | 2),
-    "__ror__": lambda x: x + (2 | (x.shape[0] > 0)),
-    "__index__": lambda x: x + [1, 2][x.shape[0] > 0],
-    "__invert__": lambda x: x + ~(x.shape[0] > 0),
-    "__neg__": lambda x: x + -(x.shape[0] > 0),
-    "__lt__": lambda x: x + ((x.shape[0] > 0) < 2),
-    "__le__": lambda x: x + ((x.shape[0] > 0) <= 2),
-    "__gt__": lambda x: x + ((x.shape[0] > 0) > 2),
-    "__ge__": lambda x: x + ((x.shape[0] > 0) >= 2),
-}
-#: What asks for the class of a number, or whether two are one, by what answers.
-OF_SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    **{
-        f"math.{name}": lambda x, name=name: x + getattr(math, name)(x.shape[0] / 4)  # type: ignore[misc]
-        for name in (*OF_NUMPY, "fabs")
-    },
-    "math.pow": lambda x: x + math.pow(x.shape[0], 0.5),
-    "operator.index": lambda x: x * operator.index(x.shape[0]),
-    "math.gcd": lambda x: x * math.gcd(x.shape[0], 6),
-    "math.isqrt": lambda x: x * math.isqrt(x.shape[0]),
-}
-OF_CLASSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "torch.SymInt.__getattribute__": lambda x: x + isinstance(x.shape[0], int),
-    "torch.SymFloat.__getattribute__": lambda x: x + isinstance(x.shape[0] / 2, float),
-    "torch.SymBool.__getattribute__": lambda x: x + isinstance(x.shape[0] > 2, bool),
-    "operator.is_": lambda x: x + operator.is_(x.shape[0], len(x)),
-    "operator.is_not": lambda x: x + operator.is_not(x.shape[0], len(x)),
 }
 WITNESSES: dict[str, Witness] = {
     "autograd_apply: torch.autograd.function.Function.apply": Witness(
@@ -284,7 +249,17 @@ WITNESSES: dict[str, Witness] = {
         f"math_functions: numpy.{name}": Witness(
             exporting(lambda x, name=name: x + getattr(np, name)(x.shape[0]), X, **ROWS), "has no callable"
         )
-        for name in OF_NUMPY
+        for name in (*OF_NUMPY, "round")
+    },
+    **{
+        f"math_functions: numpy.{name}": Witness(exporting(program, X, others=[(X[:1],)], **ROWS), "AssumptionError")
+        for name, program in OF_LISTS.items()
+    },
+    **{
+        f"math_functions: torch.{kind}.__format__": Witness(
+            exporting(lambda x, n=n: x + len(f"{x.shape[0] * n:04}"[:0]), X, **ROWS), "unsupported format string"
+        )
+        for kind, n in (("SymInt", 1), ("SymFloat", 0.5))
     },
     "math_functions: torch.fx.experimental.sym_node.to_node": Witness(
         exporting(lambda x: x.reshape(x.shape[0] * Kind.FIRST, -1) + 1, X, **ROWS), "unsupported operand"
