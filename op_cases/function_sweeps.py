@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 
 import torch
 
@@ -16,6 +17,16 @@ def of_one(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
 def twice(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
     """The second call of an operator in a program is lowered after the first."""
     return f(x), f(x.flip(-1))
+
+
+def again(program: Callable[..., object]) -> Callable[..., object]:
+    """A program of tensors, which also runs on them with all their axes turned."""
+
+    @wraps(program)
+    def both(*tensors: torch.Tensor) -> object:
+        return program(*tensors), program(*(each.flip(tuple(range(each.dim()))) for each in tensors))
+
+    return both
 
 
 def of_two(x: torch.Tensor, y: object, f: Callable[[torch.Tensor, object], object]) -> object:

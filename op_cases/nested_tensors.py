@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nested, nn
-from torch.nested._internal.nested_tensor import nested_from_padded
+from torch.nested._internal.nested_tensor import nested_from_padded, nested_view_from_values_offsets_lengths
 
 from onnx_parity.harness.case import floats, given, ints, model, op
 
@@ -39,9 +39,22 @@ def _row_cases(function: Callable[[Any], Any], features: int = 3) -> Any:
 
 nested_padded = _row_cases(lambda nt: (nt * 2).to_padded_tensor(-1.0))
 nested_padded_to_size = _row_cases(lambda nt: nested.to_padded_tensor(nt, 0.5, (nt.size(0), 9, 3)))
+nested_padded_to_size_by_method = _row_cases(lambda nt: nt.to_padded_tensor(0.5, (nt.size(0), 9, 3)))
 nested_padded_features_first = _row_cases(lambda nt: nt.transpose(1, 2).to_padded_tensor(0.0))
 nested_padded_after_softmax = _row_cases(lambda nt: (nt.softmax(1).values(), nt.to_padded_tensor(0.0)))
 nested_back = _row_cases(lambda nt: nested_from_padded(nt.to_padded_tensor(0.0).sin(), nt.offsets()).values())
+#: The ragged axis comes last.
+nested_back_features_first = op(
+    lambda x: nested_from_padded(x.sin(), torch.tensor([0, 2, 2, 7]), 2).values(),
+    floats(3, 4, 6),
+    dynamic={"x": {1: "features", 2: "longest"}},
+    sizes={"longest": (5, 9)},
+)
+nested_viewed_features_first = op(
+    lambda x: nested_view_from_values_offsets_lengths(x, torch.tensor([0, 2, 2, 7]), None, 2).sin().unbind(),
+    floats(3, 7),
+    dynamic={"x": {0: "features"}},
+)
 
 
 def of_lengths(values: Tensor) -> Tensor:

@@ -100,6 +100,12 @@ def product_of_eight_bits(x: Tensor, y: Tensor) -> Tensor:
     return torch._scaled_mm(a, b.T, one, one * 0.5, out_dtype=torch.float32)
 
 
+def sum_with_product_of_eight_bits(x: Tensor, y: Tensor) -> Tensor:
+    one = torch.ones((), device=x.device)
+    a, b = x.to(torch.float8_e4m3fn), y.to(torch.float8_e4m3fn)
+    return torch._scaled_mm(a, b.T, one, one * 0.5, bias=x[0].to(torch.bfloat16), out_dtype=torch.bfloat16)
+
+
 weight_of_eight_bits = op(EightBits(), floats(2, 4), tier="default")
 float8 = op(in_eight_bits, floats(3, 4), tier="default")
 float8_and_back = op(eight_bits_and_back, floats(3, 4), dynamic=_ROWS, tier="default")
@@ -115,6 +121,9 @@ float8_beyond_the_largest = op(
     tier="default",
 )
 float8_product = op(product_of_eight_bits, floats(16, 16), floats(16, 16), dtypes=[torch.float32], tier="default")
+float8_product_with_bias = op(
+    sum_with_product_of_eight_bits, floats(16, 16), floats(16, 16), dtypes=[torch.float32], tier="default"
+)
 
 # --- quantized tensors ------------------------------------------------------------------------------------------------
 

@@ -120,7 +120,8 @@ def look(
     placed = [each for each in defects if each.places]
     old = wrong_cells(placed, python) if placed else {}
     # What the old release does right needs no further look.
-    new = wrong_cells(placed, mended, {record.name for record in old.values()})
+    # A name ends where a case's arguments or its cell's dtype begin: `full` is no name of `full_like`.
+    new = wrong_cells(placed, mended, {f"{record.name}{end}" for record in old.values() for end in "[-"})
     for defect in defects:
         cases: set[str] = set()
         if defect.culprit in RUNTIMES:

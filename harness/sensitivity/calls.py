@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from onnx_parity.harness.operators.names import base_of
 
@@ -153,11 +154,18 @@ def _of_signature(function: Function) -> tuple[Parameter, ...] | None:
 
 def _of_schema(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Parameter, ...] | None:
     """The parameters of the operator of this name, in the overload that takes these arguments."""
-    try:
-        overload = torch._C._jit_resolve_packet(f"aten::{name}", *arguments, **keywords)
-    except RuntimeError:
-        return None
-    return _of_overload(f"aten::{name}", "" if overload == "default" else overload)
+    # A tensor may stand for a number: `torch.full((2, 3), x.sum())`.
+    for given in ((arguments, keywords), tree_map_only(torch.Tensor, _as_number, (arguments, keywords))):
+        with suppress(RuntimeError):
+            overload = torch._C._jit_resolve_packet(f"aten::{name}", *given[0], **given[1])
+            return _of_overload(f"aten::{name}", "" if overload == "default" else overload)
+    return None
+
+
+def _as_number(tensor: torch.Tensor) -> object:
+    if tensor.dim():
+        return tensor
+    return 0.0 if tensor.is_floating_point() else 0
 
 
 @cache

@@ -85,7 +85,9 @@ def weight_int8pack_mm(g: Graph, self: Value, mat2: Value, scales: Value) -> Val
 
 @lowering("aten::_int_mm")
 def int_mm(g: Graph, self: Value, mat2: Value) -> Value:
-    if g.has_quantization(per_channel=False):
+    # Over an axis without elements, onnxruntime's MatMulInteger leaves its result as it was in memory.
+    has_elements = any(isinstance(size, int) and size > 0 for size in (self.sizes[-1], mat2.sizes[-2]))
+    if has_elements and g.has_quantization(per_channel=False):
         result: Value = g.op("MatMulInteger", self, mat2)
         return result
     return g.op("MatMul", g.cast(self, torch.int32), g.cast(mat2, torch.int32))

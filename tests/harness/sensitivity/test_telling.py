@@ -34,6 +34,11 @@ def test_an_attribute_that_makes_no_difference_is_not_told() -> None:
     assert told(op(F.elu, floats(2, 3))) == {}
 
 
+def test_a_tensor_may_stand_for_a_number() -> None:
+    wide = told(op(lambda x: torch.full((2,), x[0], dtype=torch.float64), floats(3)))
+    assert wide["full(dtype) has its default"]
+
+
 def test_an_epsilon_is_told_beside_small_numbers() -> None:
     zero = "layer_norm(eps) is 0"
     assert not told(op(lambda x: F.layer_norm(x, (3,), eps=1e-8), floats(2, 3)))[zero]
