@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,8 @@ from onnx_parity.op_cases.function_sweeps import again
 
 _SQUARE = given([[3.0, 1.0, 0.5], [-1.0, 4.0, 0.25], [0.5, 1.0, 5.0]])
 _SYMMETRIC = given([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 5.0]])
+#: Sizes of which one is in a tensor.
+_SIZES: Any = (2, torch.tensor(3))
 _ROWS = {"x": {0: "rows"}}
 _FROM_NOTHING = {"rows": (0, 1, 5)}
 
@@ -249,7 +252,7 @@ of_calls_in_float32 = op(
         torch.logspace(x[0, 0], 3, 4, base=2.0), torch.logspace(0, x[0, 2], 3, dtype=torch.float64),
         torch.ops.aten._safe_softmax(x, -1, dtype=torch.float64), torch.ops.aten.slice(x, -1, 1, 4),
         torch._dim_arange(x, -2), x.to("cpu", torch.float64),
-        torch.zeros((2, torch.tensor(3)), dtype=torch.float64),
+        torch.zeros(_SIZES, dtype=torch.float64),
     )), _ROW, dtypes=[torch.float32],
 )  # fmt: skip
 
