@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from onnx_parity.harness.case import BATCH, IEEE_FLOATS, Keywords, Rows, floats, given, ints, op
+from onnx_parity.harness.case import BATCH, IEEE_FLOATS, Keywords, Rows, floats, given, ints, model, op
 
 #: Why some cases do not run with a NaN.
 _NAN_LIMITED = "onnxruntime's recurrent kernels limit NaN to a number"
@@ -222,3 +222,35 @@ packed_fixed = op(
     tier="default",
 )
 packed_dtypes = op(_Packed, floats(5, 3, 4), _LENGTHS, layer=["LSTM", "GRU", "RNN"], dtypes=[torch.float64])
+
+# --- weights in 8 bits or in float16 ----------------------------------------------------------------------------------
+
+
+def _recurrent(kind: type[nn.LSTM] | type[nn.GRU], dtype: torch.dtype, **options: Any) -> Any:
+    """A recurrent layer whose matrices are in 8 bits, each beside what it multiplies, or in float16."""
+    layer = nn.Sequential(kind(4, 3, **options)).eval()
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.copy_(torch.linspace(-1, 1, weight.numel()).reshape(weight.shape))
+    return torch.ao.quantization.quantize_dynamic(layer, {kind}, dtype)
+
+
+_ANY_STEPS: Keywords = {"dynamic": {"x": {0: "steps", 1: "batch"}}, "sizes": {"steps": [1, 3], "batch": [0, 5]}}
+quantized_recurrent = model(
+    _recurrent,
+    floats(2, 3, 4, dtype=torch.float32),
+    kind=[nn.LSTM, nn.GRU],
+    dtype=[torch.qint8, torch.float16],
+    **_ANY_STEPS,
+    tier="smoke",
+)
+quantized_recurrent_layers = model(
+    _recurrent,
+    floats(2, 3, 4, dtype=torch.float32),
+    kind=nn.LSTM,
+    dtype=torch.qint8,
+    num_layers=2,
+    bidirectional=True,
+    **_ANY_STEPS,
+    tier="smoke",
+)

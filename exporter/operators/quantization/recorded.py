@@ -12,6 +12,8 @@ from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.registry.recorded import decomposition_of
 from onnx_parity.exporter.registry.results import result_of
 
+__all__ = ["product_of_rounded"]
+
 
 @decomposition_of("aten::_scaled_mm")
 def scaled_mm(
@@ -43,7 +45,12 @@ def linear_dynamic(X: torch.Tensor, W_prepack: Any, reduce_range: bool = False) 
 
     Its weight stays integers in the model.
     """
-    weight, bias = unpack_weights(W_prepack)
+    return product_of_rounded(X, *unpack_weights(W_prepack), reduce_range)
+
+
+def product_of_rounded(
+    X: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, reduce_range: bool
+) -> torch.Tensor:
     most = 127 if reduce_range else 255
     # The span always holds 0, which an integer stands for.
     low, high = (each.double() for each in torch.aminmax(torch.cat([X.reshape(-1), X.new_zeros(1)])))
