@@ -158,6 +158,32 @@ def _calling_an_interface() -> nn.Module:
     return made
 
 
+def _selecting_modules() -> nn.Module:
+    """Modules of different classes are selected by a number and by a name."""
+
+    @torch.jit.interface
+    class Activation(nn.Module):
+        def forward(self, input: Tensor) -> Tensor:  # type: ignore[empty-body]
+            pass
+
+    class Selects(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.listed = nn.ModuleList([nn.Hardtanh(), nn.Softplus(), nn.ELU()])
+            self.named = nn.ModuleDict({"tanh": nn.Hardtanh(), "elu": nn.ELU()})
+
+        def forward(self, x: Tensor, name: str = "elu") -> Tensor:
+            for number in range(3):
+                listed: Activation = self.listed[number]  # type: ignore[assignment]
+                x = listed.forward(x)
+            named: Activation = self.named[name]  # type: ignore[assignment]
+            return x - named.forward(x - 1)
+
+    made: nn.Module = torch.jit.script(Selects())
+    return made
+
+
+script_selects_modules = model(_selecting_modules, floats(4, 3), dynamic=_ROWS)
 script_forks = model(lambda: torch.jit.script(Forks()), floats(4, 3), dynamic=_ROWS)
 script_interface = model(_calling_an_interface, floats(4, 3), dynamic=_ROWS)
 

@@ -24,6 +24,20 @@ def _get_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return ModuleAttributes.of(blocks).read(owner, step.name)
 
 
+@step_of("prim::ModuleContainerIndex")
+def _select_module(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """One of the modules of a list or a dict, whose common interface the script declares."""
+    owner, key = arguments
+    if not isinstance(key, (int, str)):
+        raise blocks.error(
+            "the script selects a module of a list or a dict by a value that is not known at export: select it by a "
+            "number or a name that is, or call each of them in a branch of its own"
+        )
+    if not owner.module.hasattr(str(key)):
+        raise blocks.error(f"the script selects the module {key!r} of a list or a dict that does not have it")
+    return ModuleAttributes.of(blocks).read(owner, str(key))
+
+
 @step_of(ASSIGNED_ATTRIBUTE)
 def _get_assigned_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Instance:
     return ModuleAttributes.of(blocks).assigned(arguments[0], step.name)

@@ -108,3 +108,44 @@ def test_a_frozen_script_has_no_mode() -> None:
     frozen = torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Linear(3, 2), nn.Dropout()).eval()))
     program = onnx_parity.export(frozen, X, dynamic_axes={"x": [0]}, input_names=["x"], verify=True)
     assert torch.allclose(program(X[:1]), frozen(X[:1]), atol=1e-6)
+
+
+@torch.jit.interface
+class Scaling(nn.Module):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # type: ignore[empty-body]
+        pass
+
+
+class Selects(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scalings = nn.ModuleList([nn.ReLU(), nn.ELU()])
+
+    def forward(self, x: torch.Tensor, number: int) -> torch.Tensor:
+        scaling: Scaling = self.scalings[number]  # type: ignore[assignment]
+        return scaling.forward(x)
+
+
+class SelectsByValues(Selects):
+    def forward(self, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        scaling: Scaling = self.scalings[int(number)]  # type: ignore[assignment]
+        return scaling.forward(x)
+
+
+@pytest.mark.parametrize(
+    ("program", "number", "message"),
+    [
+        (Selects, 2, "the script selects the module 2 of a list or a dict that does not have it"),
+        (
+            SelectsByValues,
+            torch.tensor(1),
+            "the script selects a module of a list or a dict by a value that is not known at export: select it by a "
+            "number or a name that is, or call each of them in a branch of its own",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_modules_that_cannot_be_selected(program: type[nn.Module], number: object, message: str) -> None:
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(torch.jit.script(program()), (torch.ones(2), number))
+    assert str(caught.value).partition(" (at ")[0] == message
