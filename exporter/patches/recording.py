@@ -22,6 +22,7 @@ from onnx_parity.exporter.patches import (
     quantization,
     random_numbers,
     scripts,
+    sparse_tensors,
     tensor_layouts,
     tensor_reads,
 )
@@ -49,6 +50,7 @@ _PATCHES = Patches(
     *quantization.PATCHES,
     *random_numbers.PATCHES,
     *scripts.PATCHES,
+    *sparse_tensors.PATCHES,
     *tensor_layouts.PATCHES,
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,

@@ -6,7 +6,7 @@ has no state, so capture warns about such a write, or makes it an output with `r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import is_  # Python's own, also while that of the program asks about sizes.
 from typing import Any
@@ -15,6 +15,8 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
+from onnx_parity.exporter.kinds.sparse import stand_in_for
+from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.torch_inside.tensors import buffers_of as own_buffers
 from onnx_parity.exporter.torch_inside.tensors import flat_weights_of, tables_of_hooks
 from onnx_parity.exporter.torch_inside.tensors import modules_of as own_modules
@@ -43,6 +45,15 @@ def buffers_of(program: object) -> list[Buffer]:
         for name, buffer in own_buffers(module).items()
         if buffer is not None and buffer.layout is torch.strided
     ]
+
+
+def _sparse_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[tuple[Any, str, torch.Tensor]]:
+    """The sparse buffers and attributes of modules, with the dicts that they are in and their names there."""
+    for _, module in modules:
+        for held in (own_buffers(module), {} if isinstance(module, torch.jit.ScriptModule) else module.__dict__):
+            for name, value in held.items():
+                if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+                    yield held, name, value
 
 
 def parameters_of(program: object) -> list[Buffer]:
@@ -92,7 +103,11 @@ def preserved(
     unscripted = [module for _, module in modules if not isinstance(module, torch.jit.ScriptModule)]
     parameters = [(own_parameters(module), own_parameters(module).copy()) for module in unscripted]
     assigned: dict[str, Any] = {}
+    sparse = [*_sparse_tensors(modules)]
     try:
+        for held, name, tensor in sparse:
+            with outside_of_recording():
+                held[name] = stand_in_for(tensor)
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
             for held, name in buffer.places:
                 held[name] = stand_in
@@ -113,6 +128,8 @@ def preserved(
             if _changed(held_now, held_before):
                 held_now.clear()
                 held_now.update(held_before)
+        for held, name, tensor in sparse:
+            held[name] = tensor
         for buffer in buffers:
             for held, name in buffer.places:
                 held[name] = buffer.tensor

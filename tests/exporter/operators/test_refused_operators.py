@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -240,44 +239,3 @@ def test_dynamic_sizes_are_not_blamed_for_an_operator_without_a_lowering() -> No
     )
     with pytest.raises(onnx_parity.CaptureError, match=message):
         onnx_parity.export(only_of_static_sizes, (ROWS,), dynamic_shapes=({0: "rows"},))
-
-
-class _WithGraph(torch.nn.Module):
-    """Has the edges of a graph as a sparse buffer, which it need not use."""
-
-    edges: torch.Tensor
-
-    def __init__(self, uses: bool) -> None:
-        super().__init__()
-        self.uses = uses
-        self.register_buffer("edges", torch.eye(2).to_sparse())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sparse.mm(self.edges, x) if self.uses else x + 1
-
-
-def _from_edges(x: torch.Tensor) -> torch.Tensor:
-    places = torch.tensor([[0, 1], [1, 0]])
-    return torch.sparse_coo_tensor(places, torch.ones(2), (x.shape[0], 2)).to_dense() @ x
-
-
-@pytest.mark.parametrize("dynamic", [{}, {"x": {1: "features"}}])
-def test_sparse_tensors(dynamic: dict[str, dict[int, str]]) -> None:
-    made = (
-        " makes a sparse tensor, and ONNX has no operators for these: make a dense one, torch.zeros(n, m).index_put("
-        "(rows, columns), values, accumulate=True), or multiply by the sparse matrix without making it, "
-        "torch.zeros(n, k).index_add(0, rows, values[:, None] * x[columns]) (at "
-    )
-    for program, operator in ((_from_edges, "sparse_coo_tensor.indices_size"), (torch.Tensor.to_sparse, "to_sparse")):
-        with pytest.raises(onnx_parity.CaptureError, match="^aten::" + re.escape(operator + made)):
-            onnx_parity.export(lambda x, f=program: f(x), (ROWS,), dynamic_axes=dynamic)
-    own = re.escape(
-        "the program computes with a torch.sparse_coo tensor of sizes [2, 2], and ONNX has no operators for sparse "
-        "tensors: convert it with to_dense() before the export, or keep its indices and values as tensors (at "
-    )
-    with pytest.raises(onnx_parity.CaptureError, match=f"^{own}"):
-        onnx_parity.export(_WithGraph(uses=True), (ROWS,), dynamic_axes=dynamic)
-    edges = torch.eye(2).to_sparse()
-    with pytest.raises(onnx_parity.CaptureError, match=f"^{own}"):
-        onnx_parity.export(lambda x: torch.sparse.mm(edges, x), (ROWS,), dynamic_axes=dynamic)
-    assert torch.equal(onnx_parity.export(_WithGraph(uses=False), (ROWS,), dynamic_axes=dynamic)(ROWS), ROWS + 1)

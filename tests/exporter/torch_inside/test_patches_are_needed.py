@@ -407,6 +407,13 @@ WITNESSES: dict[str, Witness] = {
     "tensor_reads: torch.Tensor.__repr__": Witness(
         exporting(lambda x: x * len(repr(x)), X), "another result", "CaptureError: the program makes a text"
     ),
+    "sparse_tensors: torch.sparse_coo_tensor": Witness(
+        exporting(lambda x: torch.sparse_coo_tensor(torch.tensor([[0], [1]]), x[0, :1], (2, 2)).to_dense(), X),
+        "makes a sparse tensor",
+    ),
+    "sparse_tensors: torch.Tensor.to_sparse": Witness(
+        exporting(lambda x: x.to_sparse().to_dense() + 1, X), "makes a sparse tensor"
+    ),
     "tensor_reads: torch.Tensor.nbytes": Witness(
         exporting(lambda x: x * x.nbytes, X, others=[(SIX,)], **ROWS), "Cannot call numel"
     ),
