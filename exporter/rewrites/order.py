@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_parity.exporter.rewrites.engine.rewriter import Rewrite, apply_rewrites, operators_of
 from onnx_parity.exporter.rewrites.few_bits import few_bits
 from onnx_parity.exporter.rewrites.fold_constants import fold_constants
+from onnx_parity.exporter.rewrites.for_onnxruntime.operators import FOR_ONNXRUNTIME
 from onnx_parity.exporter.rewrites.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from onnx_parity.exporter.rewrites.tables.arithmetic import ARITHMETIC
@@ -21,7 +22,6 @@ from onnx_parity.exporter.rewrites.tables.cache_writes import CACHE_WRITES
 from onnx_parity.exporter.rewrites.tables.casts import CASTS
 from onnx_parity.exporter.rewrites.tables.causal_convolutions import CAUSAL_CONVOLUTIONS
 from onnx_parity.exporter.rewrites.tables.expansions import EXPANSIONS
-from onnx_parity.exporter.rewrites.tables.for_onnxruntime import FOR_ONNXRUNTIME
 from onnx_parity.exporter.rewrites.tables.fourier_transforms import FOURIER_TRANSFORMS
 from onnx_parity.exporter.rewrites.tables.joins import JOINS
 from onnx_parity.exporter.rewrites.tables.linear_layers import LINEAR_LAYERS

@@ -1,6 +1,7 @@
 """`genai_config.json`, which onnxruntime-genai reads: the sizes of a language model, its tokens and its inputs.
 
-The caches are not kept in one buffer: each step is given a cache and returns a longer one.
+The caches are kept in one buffer each, into which a step writes its tokens, if the model allows it. Otherwise each step
+is given a cache and returns a longer one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.rewrites.for_onnxruntime.lengths import shares_buffers
+
 __all__ = ["genai_config", "write_genai_config"]
 
 #: The inputs beside the cache that onnxruntime-genai gives to a model.
 _GIVEN = ("input_ids", "attention_mask", "position_ids")
 _OF_LAYER = re.compile(r"(.+\.)0(\.(key|value))")
+_OF_CACHE = re.compile(r".+\.\d+\.(key|value)")
 
 
 def write_genai_config(model: ir.Model, program: object, path: Path) -> bool:
@@ -58,10 +62,10 @@ def genai_config(model: ir.Model, program: object, filename: str) -> Mapping[str
                 "num_hidden_layers": text.num_hidden_layers,
                 "num_key_value_heads": getattr(text, "num_key_value_heads", None) or heads,
             },
-            "type": text.model_type,
+            "type": "decoder",
             "vocab_size": text.vocab_size,
         },
-        "search": {"max_length": text.max_position_embeddings, "past_present_share_buffer": False},
+        "search": {"max_length": text.max_position_embeddings, "past_present_share_buffer": _shares_buffers(model)},
     }
 
 
@@ -69,6 +73,10 @@ def _caches(names: Iterable[str]) -> dict[str, str]:
     """The names of a cache's keys and values, with %d for the number of the layer."""
     found = (_OF_LAYER.fullmatch(name) for name in names)
     return {each[3]: f"{each[1]}%d{each[2]}" for each in found if each is not None}
+
+
+def _shares_buffers(model: ir.Model) -> bool:
+    return shares_buffers([value for value in model.graph.inputs if _OF_CACHE.fullmatch(value.name or "")])
 
 
 def _known(name: str, *holders: object) -> Any:

@@ -25,7 +25,10 @@ from onnx_parity.exporter.rewrites.engine.all_nodes import (
 )
 from onnx_parity.exporter.rewrites.engine.new_constants import NewConstants
 
-__all__ = ["NoMatch", "Op", "Rewrite", "Walk", "apply_rewrites", "first_match", "op", "operators_of", "read_found"]
+__all__ = [
+    "NoMatch", "Op", "Rewrite", "Walk", "apply_rewrites", "first_match", "give_origin", "op", "operators_of",
+    "read_found",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -111,14 +114,21 @@ class Walk:
             self.graph.opset_imports.setdefault(new.domain, 1)
         inputs = self._inputs(new, before)
         node = ir.Node(new.domain, new.op_type, inputs, new.attributes, num_outputs=1 + len(new.unread))
-        node.meta.update(before.meta)
-        node.metadata_props.update(before.metadata_props)
-        node.doc_string = before.doc_string
+        give_origin(node, before)
         assert before.graph is not None
         before.graph.insert_before(before, node)
         result = node.outputs[0]
         _describe(result, node, new)
         return result
+
+    def insert(self, nodes: Iterable[ir.Node], before: ir.Node) -> None:
+        """Add nodes that exist already, such as one with branches."""
+        assert before.graph is not None
+        for node in nodes:
+            self._operators.add(onnx_operator(node))
+            if node.domain:
+                self.graph.opset_imports.setdefault(node.domain, 1)
+            before.graph.insert_before(before, node)
 
     def replace(self, node: ir.Node, new: Op | ir.Value) -> None:
         """Let what reads the result of a node read something else, or change the node so that it computes that."""
@@ -174,6 +184,13 @@ class Rewrite(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     until: int | None = None
     #: Whether it may apply where the result is an output of the model or of a branch, which keeps its name.
     for_outputs: bool = True
+
+
+def give_origin(node: ir.Node, source: ir.Node) -> None:
+    """Give a node the origin, the metadata and the documentation of another one."""
+    node.meta.update(source.meta)
+    node.metadata_props.update(source.metadata_props)
+    node.doc_string = source.doc_string
 
 
 def read_found(_node: ir.Node, found: ir.Value, _walk: Walk) -> ir.Value:

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from onnx_parity.exporter.rewrites.engine.matching import known_tensor, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Rewrite, Walk, op
+from onnx_parity.exporter.rewrites.for_onnxruntime.group_query_attention import GROUP_QUERY_ATTENTION
+from onnx_parity.exporter.rewrites.for_onnxruntime.joint_products import JOINT_PRODUCTS
 from onnx_parity.exporter.rewrites.products_that_round import DOMAIN, packed, product_with_bits
 from onnx_parity.exporter.rewrites.tables.norms import Norm, find_rms_norm
 
@@ -141,6 +143,8 @@ def _unsigned(tensor: ir.TensorProtocol, bits: int) -> Tensor:
 
 
 FOR_ONNXRUNTIME = (
+    *GROUP_QUERY_ATTENTION,
+    *JOINT_PRODUCTS,
     Rewrite(name="product with few bits", at=("MatMul",), find=_find_blocks, write=_multiply_blocks),
     Rewrite(name="norm of a sum", at=("Mul", "RMSNormalization"), find=_find_norm_of_sum, write=_normalize_sum),
 )
