@@ -192,7 +192,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             if options.weight_bits is not None:
                 use_few_bits(model, opset, options.weight_bits, options.target is not None)
             if options.target is not None:
-                use_operators_of_onnxruntime(model, opset)
+                use_operators_of_onnxruntime(model, opset, options.may_compute)
         give_unique_names(model)
         if not options.strip_doc_string:
             from onnx_parity.exporter.rewrites.origins import write_origins

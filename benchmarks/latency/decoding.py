@@ -5,6 +5,7 @@ Needs transformers and onnxruntime-genai, and torchao for weights of four bits. 
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import statistics
@@ -81,13 +82,11 @@ def main(
             kind = f"{name}, four bits" if four_bits else name
             _print(kind, "load, with weights in the same file", [_in_a_process(each) for each in (one, theirs)])
             _print(kind, "load, with weights in a second file", [_in_a_process(each) for each in (two, theirs)])
-            sessions = [_session(two), _session(theirs)]
             for room, where in [(0, ""), (_ROOM, ", in one buffer")] if target else [(0, "")]:
                 for before, new in [*((int(each), 1) for each in past.split(",")), (0, prompt)]:
-                    times = _times(sessions, before, new, rounds, _ALIKE[four_bits], room)
-                    ratio = statistics.median(mine / other for mine, other in zip(*times, strict=True))
+                    times = _in_both_orders(two, theirs, before, new, rounds, _ALIKE[four_bits], room)
                     what = f"a step after {before}{where}" if before else f"a prompt of {new}{where}"
-                    _print(kind, what, [_Cost(statistics.median(each)) for each in times], ratio)
+                    _print(kind, what, [_Cost(statistics.median(each)) for each in times], _ratio(times))
 
 
 def _print(kind: str, what: str, found: Sequence[_Cost], ratio: float | None = None) -> None:
@@ -184,26 +183,78 @@ def _feeds(session: onnxruntime.InferenceSession, past: int, new: int) -> dict[s
     }
 
 
-def _times(
-    sessions: Sequence[onnxruntime.InferenceSession], past: int, new: int, rounds: int, alike: float, room: int
+class _File:
+    """A file in a process of its own, so that no threads of another session are in its way."""
+
+    def __init__(self, path: Path) -> None:
+        self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        self._path = path
+
+    def prepare(self, past: int, new: int, room: int) -> NDArray[Any]:
+        """Get a run ready, and return the logits of the last token."""
+        logits: NDArray[Any] = self._pool.submit(_prepare, self._path, past, new, room).result()
+        return logits
+
+    def seconds(self) -> float:
+        return self._pool.submit(_seconds).result()
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+#: In the process of a file: what it runs.
+_prepared: dict[str, Any] = {}
+
+
+def _prepare(path: Path, past: int, new: int, room: int) -> NDArray[Any]:
+    if "session" not in _prepared:
+        _prepared["session"] = _session(path)
+    session = _prepared["session"]
+    _prepared["binding"] = binding = _bound(session, _feeds(session, past, new), room)
+    session.run_with_iobinding(binding)
+    names = [each.name for each in session.get_outputs()]
+    logits: NDArray[Any] = binding.get_outputs()[names.index("logits")].numpy()[0, -1]
+    return logits
+
+
+def _seconds() -> float:
+    start: float = time.perf_counter()
+    _prepared["session"].run_with_iobinding(_prepared["binding"])
+    return time.perf_counter() - start
+
+
+def _in_both_orders(
+    mine: Path, other: Path, past: int, new: int, rounds: int, alike: float, room: int
 ) -> Sequence[Sequence[float]]:
-    """The seconds of each session's runs, which take turns, and so does who is first: the second one is faster by a few
-    parts in a hundred. The results have to be alike."""
-    bindings = [_bound(session, _feeds(session, past, new), room) for session in sessions]
-    results = []
-    for session, binding in zip(sessions, bindings, strict=True):
-        session.run_with_iobinding(binding)
-        names = [each.name for each in session.get_outputs()]
-        results.append(binding.get_outputs()[names.index("logits")].numpy()[0, -1])
+    """The seconds of the runs of both files. Each is loaded first for half of them: that one is slower by about 6 %,
+    whichever it is."""
+    times = _times((mine, other), past, new, (rounds + 1) // 2, alike, room)
+    swapped = _times((other, mine), past, new, (rounds + 1) // 2, alike, room)
+    return [[*one, *two] for one, two in zip(times, reversed(swapped), strict=True)]
+
+
+def _ratio(times: Sequence[Sequence[float]]) -> float:
+    """The geometric mean of the medians of both orders."""
+    ratios = [mine / other for mine, other in zip(*times, strict=True)]
+    half = len(ratios) // 2
+    return math.sqrt(statistics.median(ratios[:half]) * statistics.median(ratios[half:]))
+
+
+def _times(
+    paths: Sequence[Path], past: int, new: int, rounds: int, alike: float, room: int
+) -> Sequence[Sequence[float]]:
+    """The seconds of each file's runs, which take turns, and so does who is first. The results have to be alike."""
+    files = [_File(path) for path in paths]
+    results = [each.prepare(past, new, room) for each in files]
     if (found := np.corrcoef(results)[0, 1]) < alike:
         raise AssertionError(f"the logits of the two files have a correlation of {found:.3f}")
-    times: list[list[float]] = [[] for _ in sessions]
+    times: list[list[float]] = [[] for _ in files]
     for number in range(rounds):
-        turns = [*zip(sessions, bindings, times, strict=True)]
-        for session, binding, seconds in turns if number % 2 else turns[::-1]:
-            start = time.perf_counter()
-            session.run_with_iobinding(binding)
-            seconds.append(time.perf_counter() - start)
+        turns = [*zip(files, times, strict=True)]
+        for file, seconds in turns if number % 2 else turns[::-1]:
+            seconds.append(file.seconds())
+    for each in files:
+        each.close()
     return times
 
 

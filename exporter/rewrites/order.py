@@ -119,9 +119,10 @@ def use_few_bits(model: ir.Model, opset: int, bits: int, for_onnxruntime: bool) 
         remove_unused(model)
 
 
-def use_operators_of_onnxruntime(model: ir.Model, opset: int) -> None:
+def use_operators_of_onnxruntime(model: ir.Model, opset: int, may_compute: MayCompute) -> None:
     """Apply the rewrites to operators that no other runtime has."""
-    if apply_rewrites(model, FOR_ONNXRUNTIME, opset, operators_of(model)):
+    keeps_weights = may_compute is not MayCompute.FROM_ALL_WEIGHTS
+    if apply_rewrites(model, FOR_ONNXRUNTIME, opset, operators_of(model), keeps_weights=keeps_weights):
         remove_unused(model)
 
 

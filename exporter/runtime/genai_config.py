@@ -20,6 +20,8 @@ __all__ = ["genai_config", "write_genai_config"]
 
 #: The inputs beside the cache that onnxruntime-genai gives to a model.
 _GIVEN = ("input_ids", "attention_mask", "position_ids")
+#: The length that is given for a model that takes any number of tokens.
+_WITHOUT_LIMIT = 4096
 _OF_LAYER = re.compile(r"(.+\.)0(\.(key|value))")
 _OF_CACHE = re.compile(r".+\.\d+\.(key|value)")
 
@@ -42,12 +44,13 @@ def genai_config(model: ir.Model, program: object, filename: str) -> Mapping[str
         return None
     text = config.get_text_config(decoder=True)
     heads = text.num_attention_heads
+    length = getattr(text, "max_position_embeddings", None) or _WITHOUT_LIMIT
     tokens = getattr(program, "generation_config", None) or text
     named = {f"{name}_token_id": _known(f"{name}_token_id", tokens, text) for name in ("bos", "eos", "pad")}
     return {
         "model": {
             **{name: number for name, number in named.items() if number is not None},
-            "context_length": text.max_position_embeddings,
+            "context_length": length,
             "decoder": {
                 "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
                 "filename": filename,
@@ -62,10 +65,11 @@ def genai_config(model: ir.Model, program: object, filename: str) -> Mapping[str
                 "num_hidden_layers": text.num_hidden_layers,
                 "num_key_value_heads": getattr(text, "num_key_value_heads", None) or heads,
             },
+            # onnxruntime-genai knows some architectures by name. This one stands for any model with these inputs.
             "type": "decoder",
             "vocab_size": text.vocab_size,
         },
-        "search": {"max_length": text.max_position_embeddings, "past_present_share_buffer": _shares_buffers(model)},
+        "search": {"max_length": length, "past_present_share_buffer": _shares_buffers(model)},
     }
 
 

@@ -125,9 +125,10 @@ class Walk:
         """Add nodes that exist already, such as one with branches."""
         assert before.graph is not None
         for node in nodes:
-            self._operators.add(onnx_operator(node))
-            if node.domain:
-                self.graph.opset_imports.setdefault(node.domain, 1)
+            for each in (node, *(inner for subgraph in subgraphs_of(node) for inner in all_nodes(subgraph))):
+                self._operators.add(onnx_operator(each))
+                if each.domain:
+                    self.graph.opset_imports.setdefault(each.domain, 1)
             before.graph.insert_before(before, node)
 
     def replace(self, node: ir.Node, new: Op | ir.Value) -> None:

@@ -25,24 +25,41 @@ from onnx_parity.exporter.rewrites.engine.matching import (
 )
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Walk
 
-__all__ = ["CachedAttention", "find_cached_attention"]
+__all__ = ["CachedAttention", "Sizes", "find_cached_attention"]
 
 #: Those for which onnxruntime has GroupQueryAttention on the CPU.
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _BY_HEAD = [0, 2, 1, 3]
 
 
+class Sizes(msgspec.Struct, frozen=True):
+    """The sizes of attention over a cache. Those of dynamic axes are names."""
+
+    batch: int | str
+    #: The heads of the query, and those of the cache, which they share.
+    heads: int
+    shared: int
+    new: int | str
+    past: int | str
+    total: int | str
+    size: int
+
+
 class CachedAttention(msgspec.Struct, frozen=True):
     """Attention of a query (batch, heads, length, size) over a cache, whose result is (batch, length, heads * size)."""
 
     query: ir.Value
-    #: The nodes that join the cache and what is new.
-    keys: ir.Node
-    values: ir.Node
+    #: The nodes that join the cache and what is new, for the keys and the values.
+    joined: tuple[ir.Node, ir.Node]
+    past: tuple[ir.Value, ir.Value]
+    new: tuple[ir.Value, ir.Value]
+    sizes: Sizes
     scale: float
     softcap: float
     #: Where a query attends to a key: (batch or 1, 1, length, all tokens).
     attends: ir.Value
+    #: The size of its first axis.
+    samples: int | str
     #: What is added to the scores for it, if the program adds something.
     added: ir.Value | None
     #: The rows whose result is 0 because they attend to nothing (batch or 1, 1, length, 1); None if none are.
@@ -97,18 +114,21 @@ def find_cached_attention(node: ir.Node, walk: Walk) -> CachedAttention | NoMatc
         return parts
     scores, values, mask = parts
     attends, added = mask
-    joined = [_joined(value, path) for value in (scores.keys, values)]
-    keys_node, values_node = joined
-    if scores.query is None or keys_node is None or values_node is None:
+    keys, values_node = (_joined(value, path) for value in (scores.keys, values))
+    if scores.query is None or keys is None or values_node is None:
         return NoMatch("the keys and values are not those of a cache and new ones, or are read elsewhere too")
-    if not _fits(scores.query, keys_node, values_node, node):
+    (past_keys, new_keys), (past_values, new_values) = _summands(keys), _summands(values_node)
+    past, new = (past_keys, past_values), (new_keys, new_values)
+    sizes = _sizes(scores.query, past, new, keys.outputs[0], node.outputs[0])
+    if sizes is None:
         return NoMatch("onnxruntime has no kernel for the sizes or the dtype")
-    if attends is None or len(attends.shape or ()) != 4 or (attends.shape or ())[1] != 1:
-        return NoMatch("the mask is not one of booleans for all heads")
-    empty = zeroed.inputs[0] if zeroed is not None else None
+    samples = _samples(attends, sizes)
+    if attends is None or samples is None:
+        return NoMatch("the mask is not one of booleans for all heads, new tokens and tokens")
     return CachedAttention(
-        scores.query, keys_node, values_node, scores.scale, scores.softcap, attends, added, empty, tuple(path.nodes)
-    )
+        scores.query, (keys, values_node), past, new, sizes, scores.scale, scores.softcap, attends, samples, added,
+        zeroed.inputs[0] if zeroed is not None else None, tuple(path.nodes),
+    )  # fmt: skip
 
 
 _Mask = tuple[ir.Value | None, ir.Value | None]
@@ -118,15 +138,16 @@ def _of_one_node(node: ir.Node) -> tuple[_Scores, ir.Value | None, _Mask] | NoMa
     plain = {"is_causal": 0, "qk_matmul_output_mode": 0, "q_num_heads": 0, "kv_num_heads": 0, "softmax_precision": 1}
     if any(node.attributes.get_int(name, number) != number for name, number in plain.items()):
         return NoMatch("it computes more than attention with a mask")
-    inputs = [*node.inputs, None, None][:6] if len(node.inputs) < 6 else [*node.inputs]
-    query, keys, values, added, *further = [*inputs, None]
+    query, keys, values, added, *further = [*node.inputs, None]
     if any(each is not None for each in further) or query is None or query.shape is None:
         return NoMatch("it computes more than attention with a mask")
     size = query.shape[-1]
     usual = 1 / math.sqrt(size) if isinstance(size, int) and size else 1.0
     scale = node.attributes.get_float("scale", usual)
     softcap = node.attributes.get_float("softcap", 0.0)
-    return _Scores(query, keys, scale, softcap), values, _mask(added)
+    if not scale or softcap:  # Opset 23 bounds the scores after the mask has been added, and opset 24 before.
+        return NoMatch("it computes more than attention with a mask")
+    return _Scores(query, keys, scale), values, _mask(added)
 
 
 def _of_products(path: _Path, result: ir.Value | None) -> tuple[_Scores, ir.Value | None, _Mask] | NoMatch:
@@ -233,16 +254,37 @@ def _repeats_heads(gather: ir.Node) -> bool:
     return not rest and places == [head for head in range(sizes[1]) for _ in range(times)]
 
 
-def _fits(query: ir.Value, keys: ir.Node, values: ir.Node, result: ir.Node) -> bool:
-    past, new, past_values, new_values, asked, given = (
-        sizes_of(each) for each in (*keys.inputs, *values.inputs, query, result.outputs[0])
-    )
-    if past is None or new is None or past_values != past or new_values != new or asked is None or given is None:
-        return False
-    if [len(each) for each in (past, new, asked, given)] != [4, 4, 4, 3] or query.dtype not in _DTYPES:
-        return False
-    (batch, heads, length, size), shared = asked, new[1]
+def _summands(join: ir.Node) -> tuple[ir.Value, ir.Value]:
+    past, new = join.inputs
+    assert past is not None and new is not None
+    return past, new
+
+
+def _sizes(
+    query: ir.Value,
+    past: tuple[ir.Value, ir.Value],
+    new: tuple[ir.Value, ir.Value],
+    keys: ir.Value,
+    result: ir.Value,
+) -> Sizes | None:
+    """None if they are not those of attention for which onnxruntime has a kernel."""
+    asked, before, added, whole, given = (sizes_of(each) for each in (query, past[0], new[0], keys, result))
+    if asked is None or before is None or added is None or whole is None or query.dtype not in _DTYPES:
+        return None
+    if sizes_of(past[1]) != before or sizes_of(new[1]) != added or len(asked) != 4 or len(before) != 4:
+        return None
+    (batch, heads, length, size), shared = asked, before[1]
     if not (isinstance(heads, int) and isinstance(shared, int) and isinstance(size, int) and size and shared):
-        return False
-    same = past[0] == new[0] == batch and new[2] == length and past[1] == shared and past[3] == new[3] == size
-    return same and given == (batch, length, heads * size) and not heads % shared and not size % 8
+        return None
+    is_one_cache = before == (batch, shared, before[2], size) and added == (batch, shared, length, size)
+    if not is_one_cache or given != (batch, length, heads * size) or heads % shared or size % 8:
+        return None
+    return Sizes(batch, heads, shared, length, before[2], whole[2], size)
+
+
+def _samples(attends: ir.Value | None, sizes: Sizes) -> int | str | None:
+    """For how many samples a mask is; None if it is no mask for all heads, new tokens and tokens."""
+    found = sizes_of(attends)
+    if found is None or len(found) != 4 or found[0] not in (1, sizes.batch):
+        return None
+    return found[0] if found[1:] == (1, sizes.new, sizes.total) else None

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_parity.exporter.expressions.expression import Expression, Number, Symbol
 from onnx_parity.exporter.expressions.parsing import NotACondition, parse_number
 from onnx_parity.exporter.rewrites.engine.matching import axes_of, ints_of, known_tensor, producer_of, sizes_of
+from onnx_parity.exporter.rewrites.for_onnxruntime.cached_attention import Sizes
 
 __all__ = ["is_causal", "size_expression"]
 
@@ -36,32 +37,31 @@ def size_expression(size: int | str) -> Expression:
         return Symbol(size)
 
 
-def is_causal(mask: ir.Value | None, past: int | str) -> bool:
-    """Whether a mask (..., new tokens, all tokens) is False for each token after a new one, if so many are before."""
-    if mask is None or mask.shape is None:
-        return False
-    if mask.shape[-2] == 1:  # A single new token is the last one.
-        return True
-    node = mask.producer()
+def is_causal(mask: ir.Value | None, sizes: Sizes) -> bool:
+    """Whether a mask (..., new tokens, all tokens) is False for each token after a new one."""
+    node = mask.producer() if mask is not None else None
     if node is None or node.domain:
         return False
     if node.op_type == "And":
-        return any(is_causal(each, past) for each in node.inputs)
+        return any(is_causal(each, sizes) for each in node.inputs)
     if node.op_type == "Not":
         compared = producer_of(node.inputs[0], "Greater", "Less")
-        inputs = [] if compared is None else [*compared.inputs]
-        return bool(inputs) and _follow(inputs if compared.op_type == "Greater" else inputs[::-1], past)
+        return compared is not None and _follow(compared, compared.op_type == "Less", sizes)
     if node.op_type in ("LessOrEqual", "GreaterOrEqual"):
-        return _follow([*node.inputs] if node.op_type == "LessOrEqual" else [*node.inputs][::-1], past)
+        return _follow(node, node.op_type == "GreaterOrEqual", sizes)
     return False
 
 
-def _follow(pair: list[ir.Value | None], past: int | str) -> bool:
-    """Whether the first has the positions of all tokens, and the second those of the new ones."""
-    everything, new = (_positions(each) for each in pair)
+def _follow(comparison: ir.Node, is_swapped: bool, sizes: Sizes) -> bool:
+    """Whether the first operand has the positions of all tokens, and the second those of the new ones."""
+    operands = [*comparison.inputs][:: -1 if is_swapped else 1]
+    everything, new = (_positions(each) for each in operands)
     if everything is None or new is None or (everything.axis, new.axis) != (-1, -2):
         return False
-    return new.start - everything.start == size_expression(past)
+    columns, rows = (sizes_of(each) for each in operands)
+    if columns is None or rows is None or (columns[-1], rows[-2]) != (sizes.total, sizes.new):  # One is broadcast.
+        return False
+    return new.start - everything.start == size_expression(sizes.past)
 
 
 def _positions(value: ir.Value | None) -> _Positions | None:

@@ -13,13 +13,13 @@ What it refuses, or what ends the process, is computed as before, in the other b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
 from onnx_parity.exporter.rewrites.engine.matching import permutation_of, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, give_origin, op
-from onnx_parity.exporter.rewrites.for_onnxruntime.cached_attention import CachedAttention, find_cached_attention
+from onnx_parity.exporter.rewrites.for_onnxruntime.cached_attention import CachedAttention, Sizes, find_cached_attention
 from onnx_parity.exporter.rewrites.for_onnxruntime.causal_masks import is_causal
 from onnx_parity.exporter.rewrites.for_onnxruntime.lengths import Lengths, LengthsOfCaches, marked
 from onnx_parity.exporter.rewrites.products_that_round import DOMAIN
@@ -35,48 +35,34 @@ def _find(node: ir.Node, walk: Walk) -> CachedAttention | NoMatch:
     found = find_cached_attention(node, walk)
     if isinstance(found, NoMatch):
         return found
-    past, new = sizes_of(found.keys.inputs[0]), sizes_of(found.query)
-    assert past is not None and new is not None
-    sizes = sizes_of(found.attends)
-    if sizes is None or sizes[0] not in (1, new[0]) or sizes[2:] != (new[2], sizes_of(found.keys.outputs[0])[2]):
-        return NoMatch("the mask has not one row for each new token, and one column for each token")
-    if not is_causal(found.attends, past[2]):
+    sizes = found.sizes
+    if sizes.new != 1 and not is_causal(found.attends, sizes):  # A single new token is the last one.
         return NoMatch("a token may attend to later ones")
-    if walk.once(LengthsOfCaches).of(found.keys.inputs[0], new[2]) is None:
+    if walk.once(LengthsOfCaches).of(found) is None:
         return NoMatch("no input has the number of new tokens")
     return found
 
 
 def _write(node: ir.Node, found: CachedAttention, walk: Walk) -> ir.Value:
-    caches = [found.keys, found.values]
-    past = [each.inputs[0] for each in caches]
     lengths_of = walk.once(LengthsOfCaches)
-    sizes = sizes_of(found.query)
-    assert sizes is not None and past[0] is not None
-    lengths = lengths_of.of(past[0], sizes[2])
+    lengths = lengths_of.of(found)
     assert lengths is not None
     if lengths.are_elsewhere:
-        for each in past:
-            lengths_of.replace_in(each, lengths)
-    flat = [_without_heads(each, node, walk) for each in (found.query, found.keys.inputs[1], found.values.inputs[1])]
+        for cache in found.past:
+            lengths_of.replace_in(cache, lengths)
+    flat = [_without_heads(each, node, walk) for each in (found.query, *found.new)]
     condition = walk.once(_Conditions).of(found, flat[0], lengths, node)
     making = _Attention(node, found, flat, lengths, walk)
-    if condition is None:
-        grouped = making.grouped()
-        walk.insert(grouped.nodes, node)
-        results = grouped.results
-    else:
-        branches = {"then_branch": making.grouped(), "else_branch": making.as_before()}
-        attributes = [ir.AttrGraph(name, each.as_graph(name)) for name, each in branches.items()]
-        choice = ir.Node("", "If", [condition], attributes, num_outputs=3)
-        give_origin(choice, node)
-        walk.insert([choice], node)
-        results = [*choice.outputs]
-    for result, old in zip(results, (node, *caches), strict=True):
+    branches = {"then_branch": making.grouped(), "else_branch": making.as_before()}
+    attributes = [ir.AttrGraph(name, each.as_graph(name)) for name, each in branches.items()]
+    choice = ir.Node("", "If", [condition], attributes, num_outputs=3)
+    give_origin(choice, node)
+    walk.insert([choice], node)
+    for result, old in zip(choice.outputs, (node, *found.joined), strict=True):
         result.type, result.shape = old.outputs[0].type, old.outputs[0].shape
-    for cache, result in zip(caches, results[1:], strict=True):
-        walk.replace(cache, result)
-    return results[0]
+    for joined, result in zip(found.joined, choice.outputs[1:], strict=True):
+        walk.replace(joined, result)
+    return choice.outputs[0]
 
 
 def _without_heads(value: ir.Value | None, before: ir.Node, walk: Walk) -> ir.Value:
@@ -113,59 +99,46 @@ class _Conditions:
         self._walk = walk
         self._known: dict[tuple[object, ...], ir.Value] = {}
 
-    def of(self, found: CachedAttention, query: ir.Value, lengths: Lengths, node: ir.Node) -> ir.Value | None:
-        """The condition; None if it always holds."""
-        parts = [self._sizes(query, lengths, node), self._no_row_is_empty(found.attends, node)]
-        known = [each for each in parts if each is not None]
-        return (
-            self._once(("And", *known), op("And", *known, sizes=[1], dtype=_BOOL), node)
-            if len(known) > 1
-            else (known or [None])[0]
-        )
+    def of(self, found: CachedAttention, query: ir.Value, lengths: Lengths, node: ir.Node) -> ir.Value:
+        rows = self._no_row_is_empty(found, node)
+        sizes = self._sizes(found.sizes, query, lengths, node)
+        if sizes is None:
+            return rows
+        return self._once((sizes, rows), op("And", sizes, rows, sizes=[1], dtype=_BOOL), node)
 
-    def _sizes(self, query: ir.Value, lengths: Lengths, node: ir.Node) -> ir.Value | None:
-        sizes = sizes_of(query)
-        assert sizes is not None
-        batch, new, _ = sizes
+    def _sizes(self, sizes: Sizes, query: ir.Value, lengths: Lengths, node: ir.Node) -> ir.Value | None:
+        """None if the sizes are always those that the kernel takes."""
+        batch, new = sizes.batch, sizes.new
         if isinstance(batch, int) and isinstance(new, int) and batch and new and 1 in (batch, new):
             return None
         one, zero = (self._walk.constants.vector([number], node) for number in (1, 0))
-        samples: ir.Value = self._once(
-            (batch, "samples"), op("Shape", query, start=0, end=1, sizes=[1], dtype=_INT64), node
-        )
+        count = op("Shape", query, start=0, end=1, sizes=[1], dtype=_INT64)
+        samples = self._once((batch, "samples"), count, node)
         result = _int("Greater", _int("Mul", samples, lengths.new), zero, dtype=_BOOL)
         if 1 not in (batch, new):
             product = _int("Mul", _int("Mul", _int("Sub", samples, one), _int("Sub", lengths.new, one)), lengths.past)
             result = _int("And", result, _int("Equal", product, zero, dtype=_BOOL), dtype=_BOOL)
         return self._once((batch, lengths.new, lengths.past), result, node)
 
-    def _no_row_is_empty(self, attends: ir.Value, node: ir.Node) -> ir.Value:
+    def _no_row_is_empty(self, found: CachedAttention, node: ir.Node) -> ir.Value:
         """Sums are right where there is nothing to sum, and the largest of nothing is an error."""
         axis = self._walk.constants.vector([-1], node)
         zero = self._walk.constants.number(0, _INT32, node)
-        batch, _, rows, _ = attends.shape or ()
-        counts = op(
-            "ReduceSum",
-            op("Cast", attends, to=_INT32.value, sizes=attends.shape, dtype=_INT32),
-            axis,
-            keepdims=0,
-            sizes=[batch, 1, rows],
-            dtype=_INT32,
-        )
-        empty = op("Equal", counts, zero, sizes=[batch, 1, rows], dtype=_BOOL)
-        number = op(
-            "ReduceSum",
-            op("Cast", empty, to=_INT32.value, sizes=[batch, 1, rows], dtype=_INT32),
-            keepdims=0,
-            sizes=[],
-            dtype=_INT32,
-        )
+        attends, rows = found.attends, [found.samples, 1, found.sizes.new]
+        numbers = _as_numbers(attends, attends.shape)
+        counts = op("ReduceSum", numbers, axis, keepdims=0, sizes=rows, dtype=_INT32)
+        empty = op("Equal", counts, zero, sizes=rows, dtype=_BOOL)
+        number = op("ReduceSum", _as_numbers(empty, rows), keepdims=0, sizes=[], dtype=_INT32)
         return self._once((attends,), op("Equal", number, zero, sizes=[], dtype=_BOOL), node)
 
     def _once(self, key: tuple[object, ...], new: Op, node: ir.Node) -> ir.Value:
         if key not in self._known:
             self._known[key] = self._walk.add(new, node)
         return self._known[key]
+
+
+def _as_numbers(booleans: ir.Value | Op, sizes: Iterable[object] | None) -> Op:
+    return op("Cast", booleans, to=_INT32.value, sizes=sizes, dtype=_INT32)
 
 
 def _int(operator: str, *inputs: ir.Value | Op, dtype: ir.DataType = _INT64) -> Op:
@@ -196,57 +169,38 @@ class _Attention:
         self, node: ir.Node, found: CachedAttention, flat: Sequence[ir.Value], lengths: Lengths, walk: Walk
     ) -> None:
         self._node, self._found, self._flat, self._lengths, self._walk = node, found, flat, lengths, walk
-        self._old = [node, found.keys, found.values]
-
-    def _shared(self) -> _Shared:
-        return self._walk.once(_Shared)
 
     def grouped(self) -> _Nodes:
         found, made = self._found, _Nodes(self._node)
-        query, new = sizes_of(found.query), sizes_of(found.keys.inputs[1])
-        assert query is not None and new is not None
-        shared = self._shared()
-        counts = shared.counts(self._lengths, query[0], self._flat[0], self._node)
-        inputs = [
-            *self._flat,
-            found.keys.inputs[0],
-            found.values.inputs[0],
-            *counts,
-            None,
-            None,
-            None,
-            shared.bias(found, self._node),
-        ]
+        shared = self._walk.once(_Shared)
+        counts = shared.counts(self._lengths, found.sizes.batch, self._flat[0], self._node)
+        inputs = [*self._flat, *found.past, *counts, None, None, None, shared.bias(found, self._node)]
         attributes = [
-            ir.AttrInt64("num_heads", query[1]),
-            ir.AttrInt64("kv_num_heads", new[1]),
+            ir.AttrInt64("num_heads", found.sizes.heads),
+            ir.AttrInt64("kv_num_heads", found.sizes.shared),
             ir.AttrFloat32("scale", found.scale),
             ir.AttrFloat32("softcap", found.softcap),
         ]
         attention = marked(ir.Node(DOMAIN, "GroupQueryAttention", inputs, attributes, num_outputs=3))
-        result = made.add(attention)
-        results = [result, *attention.outputs[1:]]
-        for value, old in zip(results, self._old, strict=True):
+        made.add(attention)
+        for value, old in zip(attention.outputs, (self._node, *found.joined), strict=True):
             value.type, value.shape = old.outputs[0].type, old.outputs[0].shape
-        made.results = results
+        made.results = [*attention.outputs]
         return made
 
     def as_before(self) -> _Nodes:
         """The cache may be in a longer buffer, which then becomes the result: what is in it comes first."""
         found, made = self._found, _Nodes(self._node)
-        query = self._with_heads(found.query, self._flat[0], made)
+        query = self._with_heads(found.query, self._flat[0], found.sizes.heads, made)
         joined, results = [], []
-        for node, flat in zip((found.keys, found.values), self._flat[1:], strict=True):
-            new = self._with_heads(node.inputs[1], flat, made)
-            past, rest = self._parts_of_buffer(node.inputs[0], made)
-            whole = self._concat([past, new], node, made)
+        parts = zip(found.joined, found.past, found.new, self._flat[1:], strict=True)
+        for node, cache, new, flat in parts:
+            past, rest = self._parts_of_buffer(cache, made)
+            whole = self._concat([past, self._with_heads(new, flat, found.sizes.shared, made)], node, made)
             joined.append(whole)
             results.append(self._concat([whole, rest], node, made) if rest is not None else whole)
-        renamed: dict[ir.Value | None, ir.Value] = {
-            found.query: query,
-            found.keys.outputs[0]: joined[0],
-            found.values.outputs[0]: joined[1],
-        }
+        renamed: dict[ir.Value | None, ir.Value] = {found.query: query}
+        renamed.update((node.outputs[0], whole) for node, whole in zip(found.joined, joined, strict=True))
         for node in reversed(found.nodes):
             copy = ir.Node(
                 node.domain,
@@ -262,20 +216,18 @@ class _Attention:
         made.results = [renamed[self._node.outputs[0]], *results]
         return made
 
-    def _with_heads(self, value: ir.Value | None, flat: ir.Value, made: _Nodes) -> ir.Value:
-        sizes = sizes_of(value)
-        assert value is not None and sizes is not None and isinstance(sizes[1], int) and isinstance(sizes[3], int)
-        batch, heads, length, size = sizes
-        shape = self._walk.constants.vector([0, 0, sizes[1], sizes[3]], self._node)
+    def _with_heads(self, value: ir.Value, flat: ir.Value, heads: int, made: _Nodes) -> ir.Value:
+        sizes = self._found.sizes
+        shape = self._walk.constants.vector([0, 0, heads, sizes.size], self._node)
         apart = made.add(ir.Node("", "Reshape", [flat, shape]))
-        apart.type, apart.shape = value.type, ir.Shape([batch, length, heads, size])
+        apart.type, apart.shape = value.type, ir.Shape([sizes.batch, sizes.new, heads, sizes.size])
         turned = made.add(ir.Node("", "Transpose", [apart], [ir.AttrInt64s("perm", _BY_HEAD)]))
         turned.type, turned.shape = value.type, value.shape
         return turned
 
-    def _parts_of_buffer(self, cache: ir.Value | None, made: _Nodes) -> tuple[ir.Value | None, ir.Value | None]:
+    def _parts_of_buffer(self, cache: ir.Value, made: _Nodes) -> tuple[ir.Value, ir.Value | None]:
         """The tokens in the buffer of a cache, and what follows the place of the new ones."""
-        if cache is None or not self._lengths.are_elsewhere:
+        if not self._lengths.are_elsewhere:
             return cache, None
         zero, axis, end = (self._walk.constants.vector([number], self._node) for number in (0, 2, _END))
         pairs = (zero, self._lengths.past), (self._lengths.total, end)
@@ -283,7 +235,7 @@ class _Attention:
         past.type, past.shape, rest.type = cache.type, cache.shape, cache.type
         return past, rest
 
-    def _concat(self, parts: Sequence[ir.Value | None], node: ir.Node, made: _Nodes) -> ir.Value:
+    def _concat(self, parts: Sequence[ir.Value], node: ir.Node, made: _Nodes) -> ir.Value:
         whole = made.add(ir.Node("", "Concat", parts, [ir.AttrInt64("axis", 2)]))
         whole.type, whole.shape = node.outputs[0].type, node.outputs[0].shape
         return whole
@@ -298,10 +250,13 @@ class _Shared:
 
     def counts(self, lengths: Lengths, batch: int | str, query: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value]:
         """For each sample, the number of tokens before the last one; and the number of all."""
-        total = self._once((lengths.total,), op("Cast", lengths.total, to=_INT32.value, sizes=[1], dtype=_INT32), node)
         one = self._walk.constants.number(1, _INT32, node)
+        axis = self._walk.constants.vector([0], node)
+        casted = op("Cast", lengths.total, to=_INT32.value, sizes=[1], dtype=_INT32)
+        # Without an axis: onnxruntime warns when it tries to leave out a Cast whose result branches read.
+        total = self._once((lengths.total,), op("Squeeze", casted, axis, sizes=[], dtype=_INT32), node)
         samples = op("Shape", query, start=0, end=1, sizes=[1], dtype=_INT64)
-        last = op("Sub", total, one, sizes=[1], dtype=_INT32)
+        last = op("Sub", total, one, sizes=[], dtype=_INT32)
         return self._once((batch, total), op("Expand", last, samples, sizes=[batch], dtype=_INT32), node), total
 
     def bias(self, found: CachedAttention, node: ir.Node) -> ir.Value:

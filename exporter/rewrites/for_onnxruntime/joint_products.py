@@ -30,16 +30,17 @@ def _find(node: ir.Node, walk: Walk) -> _Products | NoMatch:
     rows, weight = node.inputs
     if walk.keeps_weights or rows is None or weight is None or _matrix(weight) is None:
         return NoMatch("it multiplies with no weight, or with one that may be replaced")
-    products = [each for each in _products(rows) if each.graph is node.graph and _is_like(each.inputs[1], weight)]
-    if len(products) < 2 or products[0] is not node:
+    products = [pair for pair in _products(rows) if pair[0].graph is node.graph and _is_like(pair[1], weight)]
+    if len(products) < 2 or products[0][0] is not node:
         return NoMatch("the rows are multiplied with no other weight")
-    return _Products(products, [each.inputs[1] for each in products])
+    return _Products([each for each, _ in products], [each for _, each in products])
 
 
-def _products(rows: ir.Value) -> Iterator[ir.Node]:
+def _products(rows: ir.Value) -> Iterator[tuple[ir.Node, ir.Value]]:
     for use in rows.uses():
-        if onnx_operator(use.node) == "MatMul" and use.idx == 0:
-            yield use.node
+        right = use.node.inputs[1] if onnx_operator(use.node) == "MatMul" and use.idx == 0 else None
+        if right is not None:
+            yield use.node, right
 
 
 def _matrix(weight: ir.Value | None) -> tuple[int, int] | None:
@@ -52,9 +53,9 @@ def _matrix(weight: ir.Value | None) -> tuple[int, int] | None:
     return (sizes[0], sizes[1]) if is_stored and len(sizes) == 2 else None
 
 
-def _is_like(weight: ir.Value | None, other: ir.Value) -> bool:
+def _is_like(weight: ir.Value, other: ir.Value) -> bool:
     one, two = _matrix(weight), _matrix(other)
-    return weight is not None and one is not None and two is not None and one[0] == two[0] and weight.type == other.type
+    return one is not None and two is not None and one[0] == two[0] and weight.type == other.type
 
 
 def _join(node: ir.Node, found: _Products, walk: Walk) -> ir.Value:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnx_parity.exporter.rewrites.engine.matching import sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import Op, Walk, op
+from onnx_parity.exporter.rewrites.for_onnxruntime.cached_attention import CachedAttention
 from onnx_parity.exporter.rewrites.for_onnxruntime.causal_masks import size_expression
 
 __all__ = ["Lengths", "LengthsOfCaches", "marked", "shares_buffers"]
@@ -39,16 +40,14 @@ class LengthsOfCaches:
         self._added: set[ir.Node] = set()
         self._known: dict[tuple[int | str, int | str], Lengths] = {}
 
-    def of(self, cache: ir.Value, new: int | str) -> Lengths | None:
+    def of(self, found: CachedAttention) -> Lengths | None:
         """None if the new tokens are those of no input of the model, and their number is not known."""
-        sizes = sizes_of(cache)
-        assert sizes is not None
-        past = sizes[2]
+        past, new = found.sizes.past, found.sizes.new
         if (past, new) not in self._known:
             count = self._count(new)
             if count is None:
                 return None
-            self._known[past, new] = self._made(cache, past, new, count)
+            self._known[past, new] = self._made(found.past[0], past, new, count)
         return self._known[past, new]
 
     def _made(self, cache: ir.Value, past: int | str, new: int | str, count: ir.Value) -> Lengths:

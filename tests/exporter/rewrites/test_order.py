@@ -19,7 +19,6 @@ from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.exporter.rewrites import tables
 from onnx_parity.exporter.rewrites.engine.rewriter import Rewrite
 from onnx_parity.exporter.rewrites.order import ORDER, REQUIRED
-from onnx_parity.exporter.rewrites.tables.for_onnxruntime import FOR_ONNXRUNTIME
 from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import InputSet, build
@@ -41,7 +40,7 @@ def rewrites() -> Iterator[Rewrite[Any]]:
 
 def test_every_rewrite_has_its_place_and_every_place_a_reason() -> None:
     placed = [rewrite for step in ORDER if not callable(step.does) for rewrite in step.does]
-    assert {each.name for each in rewrites()} == {each.name for each in (*placed, *REQUIRED, *FOR_ONNXRUNTIME)}
+    assert {each.name for each in rewrites()} == {each.name for each in (*placed, *REQUIRED)}
     assert all(step.because for step in ORDER)
 
 

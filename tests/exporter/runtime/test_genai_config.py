@@ -72,7 +72,7 @@ def test_names_and_sizes_are_those_of_the_model(tmp_path: Path) -> None:
                 "num_hidden_layers": 1,
                 "num_key_value_heads": 2,
             },
-            "type": "llama",
+            "type": "decoder",
             "vocab_size": 11,
         },
         "search": {"max_length": 64, "past_present_share_buffer": False},

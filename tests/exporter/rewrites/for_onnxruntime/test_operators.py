@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_parity.exporter.rewrites.tables.for_onnxruntime import FOR_ONNXRUNTIME
+from onnx_parity.exporter.rewrites.for_onnxruntime.operators import FOR_ONNXRUNTIME
 from tests.exporter.rewrites.models import assert_rewritten, assert_stays
 
 _WEIGHTS = "<float[4] scale = {1, 2, 3, 4}>"
