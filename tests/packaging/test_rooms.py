@@ -58,7 +58,7 @@ LAYERS = {
         "operators", "patches", "tracing", "rewrites", "torch_onnx", "runtime", "verification",
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom"),
-    "exporter/rewrites": ("engine", "tables"),
+    "exporter/rewrites": ("engine", "tables", "for_onnxruntime"),
     "harness": (
         "onnx_cases", "cases", "subjects", "transformations", "halves", "results", "operators", "expecting", "matrix",
         "judging", "reuse", "running", "conformance", "cluster", "gate", "localisation", "drawing", "bisecting",
