@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import onnxruntime
@@ -26,7 +26,7 @@ import typer
 from numpy.typing import NDArray
 
 import onnx_parity
-from benchmarks.child import memory, settled_memory
+from benchmarks.latency.loading import Cost, cost_of, session_of
 from benchmarks.options import choose
 
 #: Twelve layers of a width of 1,024, with 16 heads; llama's has 200 million weights.
@@ -55,12 +55,6 @@ _ROOM = 2048
 _ALIKE = {False: 0.99, True: 0.5}
 
 
-class _Cost(NamedTuple):
-    seconds: float
-    #: The most bytes that a process had which loaded the file and ran a step.
-    peak: int = 0
-
-
 def main(
     models: Annotated[list[str] | None, typer.Option(help="Architectures by their names or patterns.")] = None,
     four_bits: Annotated[bool, typer.Option("--four-bits", help="Weights of four bits, in blocks of 32.")] = False,
@@ -80,16 +74,16 @@ def main(
             one, two, theirs = (Path(folder) / each / "model.onnx" for each in ("one", "two", "theirs"))
             _write(name, one, two, theirs, four_bits, opset, target)
             kind = f"{name}, four bits" if four_bits else name
-            _print(kind, "load, with weights in the same file", [_in_a_process(each) for each in (one, theirs)])
-            _print(kind, "load, with weights in a second file", [_in_a_process(each) for each in (two, theirs)])
+            _print(kind, "load, with weights in the same file", [cost_of(each, _run_step) for each in (one, theirs)])
+            _print(kind, "load, with weights in a second file", [cost_of(each, _run_step) for each in (two, theirs)])
             for room, where in [(0, ""), (_ROOM, ", in one buffer")] if target else [(0, "")]:
                 for before, new in [*((int(each), 1) for each in past.split(",")), (0, prompt)]:
                     times = _in_both_orders(two, theirs, before, new, rounds, _ALIKE[four_bits], room)
                     what = f"a step after {before}{where}" if before else f"a prompt of {new}{where}"
-                    _print(kind, what, [_Cost(statistics.median(each)) for each in times], _ratio(times))
+                    _print(kind, what, [Cost(statistics.median(each)) for each in times], _ratio(times))
 
 
-def _print(kind: str, what: str, found: Sequence[_Cost], ratio: float | None = None) -> None:
+def _print(kind: str, what: str, found: Sequence[Cost], ratio: float | None = None) -> None:
     shown = "".join(
         f"{1000 * each.seconds:>8.1f} ms" + (f" {each.peak / 1e6:.0f} MB" if each.peak else "") for each in found
     )
@@ -143,30 +137,8 @@ def _build(folder: Path, precision: str) -> None:
     builder.create_model("", checkpoint, out, precision, "cpu", made, **options)
 
 
-def _session(path: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 2
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _in_a_process(path: Path) -> _Cost:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_load, path).result()
-
-
-def _load(path: Path) -> _Cost:
-    """The shortest of five times, and the memory of a process that has loaded the file once and run a step."""
-    settled_memory()
-    session = _session(path)
+def _run_step(session: onnxruntime.InferenceSession) -> None:
     session.run(None, _feeds(session, 16, 1))
-    peak = memory("VmHWM")
-    del session
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        _session(path)
-        seconds.append(time.perf_counter() - start)
-    return _Cost(min(seconds), peak)
 
 
 def _feeds(session: onnxruntime.InferenceSession, past: int, new: int) -> dict[str, NDArray[Any]]:
@@ -208,7 +180,7 @@ _prepared: dict[str, Any] = {}
 
 def _prepare(path: Path, past: int, new: int, room: int) -> NDArray[Any]:
     if "session" not in _prepared:
-        _prepared["session"] = _session(path)
+        _prepared["session"] = session_of(path)
     session = _prepared["session"]
     _prepared["binding"] = binding = _bound(session, _feeds(session, past, new), room)
     session.run_with_iobinding(binding)
