@@ -38,6 +38,8 @@ class Source(msgspec.Struct, frozen=True):
     recorded: Graph | None = None
     #: The positions of the inputs whose values decided what was recorded.
     looked_at: Sequence[int] = ()
+    #: The names of the weights, and of what else, that the program writes to.
+    written: frozenset[str] = frozenset()
 
     def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
         """The inputs of the model among the arguments: tensors, marked lists of tensors, and marked tensors or None."""

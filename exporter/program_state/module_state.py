@@ -100,8 +100,8 @@ def preserved(
     # A program may add hooks when it is first called, and remember in an attribute that it has.
     hooks = [(table, table.copy()) for _, module in modules for table in tables_of_hooks(module)]
     # It may also make a parameter anew, such as a table of positions that is too short.
-    unscripted = [module for _, module in modules if not isinstance(module, torch.jit.ScriptModule)]
-    parameters = [(own_parameters(module), own_parameters(module).copy()) for module in unscripted]
+    unscripted = [(path, module) for path, module in modules if not isinstance(module, torch.jit.ScriptModule)]
+    parameters = [(path, own_parameters(module), own_parameters(module).copy()) for path, module in unscripted]
     assigned: dict[str, Any] = {}
     sparse = [*_sparse_tensors(modules)]
     try:
@@ -118,13 +118,13 @@ def preserved(
                 new = dict(enumerate(held) if isinstance(held, list) else held.items()).get(name)
                 if new is not stand_in:
                     assigned[buffer.path] = new
-        for path, module, attributes in before:
-            for name in _changed(module.__dict__, attributes):
+        for path, held, attributes in [*((path, each.__dict__, kept) for path, each, kept in before), *parameters]:
+            for name in _changed(held, attributes):
                 old = attributes.get(name)
                 if isinstance(old, torch.Tensor) and was_read(old):
-                    assigned[f"{path}.{name}" if path else name] = module.__dict__.get(name)
+                    assigned[f"{path}.{name}" if path else name] = held.get(name)
     finally:
-        for held_now, held_before in parameters:
+        for _, held_now, held_before in parameters:
             if _changed(held_now, held_before):
                 held_now.clear()
                 held_now.update(held_before)

@@ -32,11 +32,14 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
 from onnx_parity.exporter.torch_inside.pytree import tree_map_only
 from onnx_parity.exporter.torch_inside.transforms import (
+    Transform,
     current_level,
     functional_tensor,
     functionalizing_within,
     is_wrapped,
     number_of_writes,
+    transforms,
+    with_gradients,
 )
 
 __all__ = ["Lifting", "result_by_class"]
@@ -130,9 +133,21 @@ class Lifting(TorchFunctionMode):
         if known is None:
             with outside_of_transforms():
                 fake = tensor if is_known else self._recorder.constant(tensor)
-            known = (tensor, functional_tensor(fake, self._level))
+            known = (tensor, self._as_argument(fake))
             self._wrapped[id(tensor)] = known
         return known[1]
+
+    def _as_argument(self, fake: torch.Tensor) -> torch.Tensor:
+        """The tensor as the innermost `functionalize` gives it to the program, and as transforms for gradients within
+        it do."""
+        outside = [each for each in transforms() if each.level() <= self._level]
+        keys = [each.key() for each in outside]
+        first = len(keys) - 1 - keys[::-1].index(Transform.Functionalize)
+        wrapped = functional_tensor(fake, outside[first].level())
+        for each in outside[first + 1 :]:
+            if each.key() == Transform.Grad:
+                wrapped = with_gradients(wrapped, each.level())
+        return wrapped
 
 
 def result_by_class(recorder: Recorder, func: OpOverload, types: Sequence[type], args: Any, kwargs: Any) -> Any:

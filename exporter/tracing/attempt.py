@@ -467,7 +467,7 @@ class _Recording:
             }
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         own = self._own_written.items()
-        return written | {Written(name): value for name, value in (*assigned, *own)}
+        return written | {Written(name): value for name, value in (*own, *assigned)}
 
     def _gives_back(self) -> bool:
         """Whether new values of tensors in the objects among the arguments are outputs of the model."""

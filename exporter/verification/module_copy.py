@@ -1,15 +1,15 @@
 """Copies of a module, which are run in place of the module, so that a run neither writes to it nor converts it.
 
 Other threads may call the module at the same time. The copy shares the memory of the parameters unless they are needed
-in another dtype, since they can be gigabytes: programs do not write to it, but may give a parameter other memory.
-Buffers and tensors in attributes are copied.
+in another dtype, since they can be gigabytes: few programs write to it, though some give a parameter other memory.
+Buffers, tensors in attributes, and parameters of which it is known that the program writes to them are copied.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Set
 from functools import partial
 from operator import is_
 from types import FunctionType, MethodType
@@ -62,11 +62,13 @@ class Weights:
         return self._converted[id(tensor)]
 
 
-def copied(program: _Program, weights: Weights | None = None) -> _Program:
-    """A copy of a module with these weights, to be run in its place. Other programs are returned unchanged."""
+def copied(program: _Program, weights: Weights | None = None, written: Collection[str] = ()) -> _Program:
+    """A copy of a module with these weights, some of which it writes to, to be run in its place. Other programs are
+    returned unchanged."""
     if not isinstance(program, torch.nn.Module):
         return program
-    result: _Program = _Copying(weights).module(program)
+    own = {id(each) for name, each in program.named_parameters(remove_duplicate=False) if name in written}
+    result: _Program = _Copying(weights, own).module(program)
     return result
 
 
@@ -97,8 +99,9 @@ class _Copying:
     locks and for generators.
     """
 
-    def __init__(self, weights: Weights | None) -> None:
-        self._weights = weights
+    def __init__(self, weights: Weights | None, written: Set[int]) -> None:
+        """With the ids of the parameters that get memory of their own."""
+        self._weights, self._written = weights, written
         #: Copies by the identity of the original. The originals are kept alive by the program.
         self._copies: dict[int, Any] = {}
         #: The modules whose parameters and buffers have been copied.
@@ -124,7 +127,10 @@ class _Copying:
             return
         for parameter in parameters_of(module).values():
             if parameter is not None:
-                self._copies.setdefault(id(parameter), _with_own_data(self._converted(parameter)))
+                converted = self._converted(parameter)
+                if id(parameter) in self._written:
+                    converted = torch.nn.Parameter(copied_tensor(converted), parameter.requires_grad)
+                self._copies.setdefault(id(parameter), _with_own_data(converted))
         for buffer in buffers_of(module).values():
             if buffer is not None and id(buffer) not in self._copies:
                 self._copies[id(buffer)] = copied_tensor(self._converted(buffer))

@@ -87,8 +87,8 @@ class ProgramOutputs:
         #: that follows from it is taken to be right.
         self._noise: list[float] = []
         in_another_dtype = partial(self._call, as_exported=False)
-        self._twin = Twin(source.program, torch.float64, in_another_dtype)
-        self._coarse = Twin(source.program, torch.float32, in_another_dtype)
+        self._twin = Twin(source.program, torch.float64, in_another_dtype, source.written)
+        self._coarse = Twin(source.program, torch.float32, in_another_dtype, source.written)
 
     @classmethod
     def of(cls, program: ONNXProgram) -> ProgramOutputs:
@@ -103,7 +103,7 @@ class ProgramOutputs:
     def outputs(self, trial: Trial) -> list[torch.Tensor]:
         """The tensors that it returns. Numbers become tensors, lists contribute their items, and None nothing."""
         self._what = trial.what
-        return self._call(copied(self._source.program), (trial.args, dict(trial.kwargs)))
+        return self._call(copied(self._source.program, written=self._source.written), (trial.args, dict(trial.kwargs)))
 
     def judge(self, measured: Measurement[_Arguments], outputs: Sequence[Array]) -> tuple[Verdict, Sequence[Expected]]:
         """The verdict on outputs of the model, with what is expected if they are wrong.
@@ -150,7 +150,10 @@ class ProgramOutputs:
         )
 
     def _arrays(self, arguments: _Arguments) -> list[Array]:
-        return [to_array(tensor) for tensor in self._call(copied(self._source.program), arguments)]
+        return [
+            to_array(tensor)
+            for tensor in self._call(copied(self._source.program, written=self._source.written), arguments)
+        ]
 
     def _call(self, program: _Program, arguments: _Arguments, *, as_exported: bool = True) -> list[torch.Tensor]:
         """The outputs. Constants beside them, as the dtype of a cache, have to be those of the export if it runs

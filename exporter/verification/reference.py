@@ -7,7 +7,7 @@ as arguments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
@@ -47,10 +47,16 @@ class Twin(Generic[_Program, _Inputs]):
     """The same program with its weights in another floating dtype. Not every program can be run in another dtype."""
 
     def __init__(
-        self, program: _Program, dtype: torch.dtype, call: Callable[[_Program, _Inputs], Iterable[torch.Tensor]]
+        self,
+        program: _Program,
+        dtype: torch.dtype,
+        call: Callable[[_Program, _Inputs], Iterable[torch.Tensor]],
+        written: Collection[str] = (),
     ) -> None:
-        """`call` runs the program, or a copy of it, with inputs, and returns the outputs."""
+        """`call` runs the program, or a copy of it, with inputs, and returns the outputs; `written` are weights that
+        it writes to."""
         self._program = program
+        self._written = written
         self._dtype = dtype
         self._call = call
         #: The weights to try to run it with, the best choice first; None converts them in each operator that reads
@@ -68,7 +74,7 @@ class Twin(Generic[_Program, _Inputs]):
         while self._choices:
             try:
                 # A weight that is a class of its own, as quantizers have them, may refuse the dtype.
-                program = copied(self._program, self._choices[0])
+                program = copied(self._program, self._choices[0], self._written)
                 with in_dtype(self._dtype, moves):
                     outputs = list(self._call(program, converted))
             except _FAILURES:

@@ -87,11 +87,40 @@ class Given(nn.Module):
         return result
 
 
+class Replaced(nn.Module):
+    """Writes to a parameter before it makes another one of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.weight.data.mul_(0.5)
+        self.weight = nn.Parameter(self.weight + 1)
+        return x * self.weight
+
+
+class Differentiated(Replaced):
+    """Writes to a parameter of a function that it differentiates."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.add_(1)
+        with torch.enable_grad():
+            y = x.clone().requires_grad_()
+            return torch.autograd.grad((y * self.weight).sin().sum(), y)[0]
+
+
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize(
     ("make", "written"),
-    [(lambda: Renormed(6, 6), "weight"), (Given, "total, linear.weight")],
-    ids=["renormed", "given"],
+    [
+        (lambda: Renormed(6, 6), "weight"),
+        (Given, "total, linear.weight"),
+        (Replaced, "weight"),
+        (Differentiated, "weight"),
+    ],
+    ids=["renormed", "given", "replaced", "differentiated"],
 )
 def test_weights_that_are_given_other_data(
     make: Callable[[], nn.Module], written: str, axes: dict[str, dict[int, str]] | None
@@ -133,6 +162,11 @@ def test_what_is_written_is_an_output_if_asked_for() -> None:
     assert [each.name for each in exported.model_proto.graph.output] == ["output", "cache_written"]
     exported = onnx_parity.export(Renormed(6, 6), (X,), return_written=True)
     assert [each.name for each in exported.model_proto.graph.output] == ["output", "weight_written"]
+    program = Replaced()
+    exported = onnx_parity.export(program, (X,), return_written=True)
+    result, written = exported(X)
+    torch.testing.assert_close(result, program(X))
+    torch.testing.assert_close(written["weight"], program.weight.data)
 
 
 class Lazy(nn.Module):
