@@ -51,7 +51,7 @@ def _write(node: ir.Node, found: CachedAttention, walk: Walk) -> ir.Value:
         for cache in found.past:
             lengths_of.replace_in(cache, lengths)
     flat = [_without_heads(each, node, walk) for each in (found.query, *found.new)]
-    condition = walk.once(_Conditions).of(found, flat[0], lengths, node)
+    condition = walk.once(_Shared).condition(found, flat[0], lengths, node)
     making = _Attention(node, found, flat, lengths, walk)
     branches = {"then_branch": making.grouped(), "else_branch": making.as_before()}
     attributes = [ir.AttrGraph(name, each.as_graph(name)) for name, each in branches.items()]
@@ -92,14 +92,15 @@ def _without_heads(value: ir.Value | None, before: ir.Node, walk: Walk) -> ir.Va
     return walk.add(op("Reshape", by_token, shape, sizes=flat), before)
 
 
-class _Conditions:
-    """When onnxruntime has a kernel, each computed once for all layers."""
+class _Shared:
+    """What several layers read, each computed once."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
         self._known: dict[tuple[object, ...], ir.Value] = {}
 
-    def of(self, found: CachedAttention, query: ir.Value, lengths: Lengths, node: ir.Node) -> ir.Value:
+    def condition(self, found: CachedAttention, query: ir.Value, lengths: Lengths, node: ir.Node) -> ir.Value:
+        """Whether onnxruntime has a kernel."""
         rows = self._no_row_is_empty(found, node)
         sizes = self._sizes(found.sizes, query, lengths, node)
         if sizes is None:
@@ -130,6 +131,29 @@ class _Conditions:
         empty = op("Equal", counts, zero, sizes=rows, dtype=_BOOL)
         number = op("ReduceSum", _as_numbers(empty, rows), keepdims=0, sizes=[], dtype=_INT32)
         return self._once((attends,), op("Equal", number, zero, sizes=[], dtype=_BOOL), node)
+
+    def counts(self, lengths: Lengths, batch: int | str, query: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value]:
+        """For each sample, the number of tokens before the last one; and the number of all."""
+        one = self._walk.constants.number(1, _INT32, node)
+        axis = self._walk.constants.vector([0], node)
+        casted = op("Cast", lengths.total, to=_INT32.value, sizes=[1], dtype=_INT32)
+        # Without an axis: onnxruntime warns when it tries to leave out a Cast whose result branches read.
+        total = self._once((lengths.total,), op("Squeeze", casted, axis, sizes=[], dtype=_INT32), node)
+        samples = op("Shape", query, start=0, end=1, sizes=[1], dtype=_INT64)
+        last = op("Sub", total, one, sizes=[], dtype=_INT32)
+        return self._once((batch, total), op("Expand", last, samples, sizes=[batch], dtype=_INT32), node), total
+
+    def bias(self, found: CachedAttention, node: ir.Node) -> ir.Value:
+        if found.added is not None:
+            return found.added
+        dtype = found.query.dtype
+        assert dtype is not None
+        zero, lowest = (self._walk.constants.number(number, dtype, node) for number in (0.0, -math.inf))
+        return self._once(
+            (found.attends, dtype),
+            op("Where", found.attends, zero, lowest, sizes=found.attends.shape, dtype=dtype),
+            node,
+        )
 
     def _once(self, key: tuple[object, ...], new: Op, node: ir.Node) -> ir.Value:
         if key not in self._known:
@@ -239,42 +263,6 @@ class _Attention:
         whole = made.add(ir.Node("", "Concat", parts, [ir.AttrInt64("axis", 2)]))
         whole.type, whole.shape = node.outputs[0].type, node.outputs[0].shape
         return whole
-
-
-class _Shared:
-    """What several layers read."""
-
-    def __init__(self, walk: Walk) -> None:
-        self._walk = walk
-        self._known: dict[tuple[object, ...], ir.Value] = {}
-
-    def counts(self, lengths: Lengths, batch: int | str, query: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value]:
-        """For each sample, the number of tokens before the last one; and the number of all."""
-        one = self._walk.constants.number(1, _INT32, node)
-        axis = self._walk.constants.vector([0], node)
-        casted = op("Cast", lengths.total, to=_INT32.value, sizes=[1], dtype=_INT32)
-        # Without an axis: onnxruntime warns when it tries to leave out a Cast whose result branches read.
-        total = self._once((lengths.total,), op("Squeeze", casted, axis, sizes=[], dtype=_INT32), node)
-        samples = op("Shape", query, start=0, end=1, sizes=[1], dtype=_INT64)
-        last = op("Sub", total, one, sizes=[], dtype=_INT32)
-        return self._once((batch, total), op("Expand", last, samples, sizes=[batch], dtype=_INT32), node), total
-
-    def bias(self, found: CachedAttention, node: ir.Node) -> ir.Value:
-        if found.added is not None:
-            return found.added
-        dtype = found.query.dtype
-        assert dtype is not None
-        zero, lowest = (self._walk.constants.number(number, dtype, node) for number in (0.0, -math.inf))
-        return self._once(
-            (found.attends, dtype),
-            op("Where", found.attends, zero, lowest, sizes=found.attends.shape, dtype=dtype),
-            node,
-        )
-
-    def _once(self, key: tuple[object, ...], new: Op, node: ir.Node) -> ir.Value:
-        if key not in self._known:
-            self._known[key] = self._walk.add(new, node)
-        return self._known[key]
 
 
 GROUP_QUERY_ATTENTION = (Rewrite(name="attention over a cache", at=("Reshape",), find=_find, write=_write),)
