@@ -92,6 +92,40 @@ def test_what_is_refused_of_sparse_tensors(program: Callable[..., Any], message:
         onnx_parity.export(program, (X,), dynamic_shapes=dynamic)
 
 
+_NOT_FOR_SPARSE = (
+    ", which the exporter does not have for sparse tensors: call it with its to_dense(), or compute with its indices() "
+    "and values()"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        (lambda x: _by_coordinates(x) + 1, "a sum with a number"),
+        (lambda x: torch.matmul(_by_coordinates(x), x[:, :2]), "a product with a tensor of more than two axes"),
+        (lambda x: _by_coordinates(x) / x[:, :2, 0], "a quotient other than by a number"),
+        (lambda x: _by_coordinates(x) * _by_coordinates(x), "a product with another sparse tensor"),
+        (lambda x: _by_coordinates(x) ** -1, "pow"),
+        (
+            lambda x: torch.sparse.sum(_by_coordinates(x), (0, 1)),
+            "a sum over all of its axes, or over those of its values",
+        ),
+        (lambda x: x[0].to_sparse().reshape(-1), "reshape"),
+        (lambda x: x.to_sparse().t(), "t, and it is no matrix of numbers"),
+        (lambda x: bool(x[0].to_sparse()), "bool()"),
+        (lambda x: x[0].to_sparse().grad, "grad"),
+        (
+            lambda x: torch.sparse_coo_tensor(x.long()[0, :2], x[0, 0], (9, 9)).is_coalesced(),
+            "is_coalesced, and it has a dynamic number of elements, of which up to one are in order",
+        ),
+    ],
+)
+def test_what_there_is_not_for_sparse_tensors(program: Callable[..., Any], what: str) -> None:
+    message = re.escape(f"the program gives a sparse tensor to {what}{_NOT_FOR_SPARSE} (at ")
+    with pytest.raises(onnx_parity.CaptureError, match=f"^{message}"):
+        onnx_parity.export(program, (X,), dynamic_shapes=({2: "features"},))
+
+
 def test_values_of_elements_that_are_not_added_up_are_refused_as_in_torch() -> None:
     with pytest.raises(onnx_parity.CaptureError, match="Cannot get values on an uncoalesced tensor"):
         onnx_parity.export(lambda x: _by_coordinates(x).values() + x[0, 0, 0], (X,))
