@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -39,3 +43,29 @@ def multilabel_margin_loss_forward(g: Graph, self: Value, target: Value, reducti
     if reduction and self.rank > 1:
         loss = g.reduce("Mean" if reduction == 1 else "Sum", loss, [0], False)
     return [loss, g.cast(is_any, self.dtype)]
+
+
+@lowering("onnx_parity::ctc_steps")
+def ctc_steps(g: Graph, first: Value, emitted: Value, skips: Value, lengths: Value) -> Value:
+    """A Loop over the steps after the first, as `recorded.py` defines it"""
+    batch, places = first.sizes
+    none = g.const(-math.inf, first.dtype)
+    impossible = g.full([batch, 2], -math.inf, first.dtype)
+
+    def step(number: Value, carried: list[Value]) -> Sequence[Value]:
+        (alpha,) = carried
+        place = g.op("Add", number, g.const(1, torch.int64))
+        shifted = shaped(g.op("Concat", impossible, alpha, axis_i=1), [batch, places + 2])
+        one, two = (shaped(g.slice(shifted, [1], [start], [places + start]), [batch, places]) for start in (1, 0))
+        reached = [alpha, one, g.where(skips, two, none)]
+        greatest = g.extreme("Max", g.extreme("Max", *reached[:2]), reached[2])
+        finite = g.where(g.equal(greatest, none), g.const(0, first.dtype), greatest)
+        powers = [g.op("Exp", g.op("Sub", each, finite)) for each in reached]
+        total = g.op("Add", g.op("Log", g.op("Add", g.op("Add", *powers[:2]), powers[2])), finite)
+        following = g.op("Add", total, shaped(g.op("Gather", emitted, place, axis_i=1), [batch, places]))
+        goes_on = g.unsqueeze(g.greater(lengths, place), [1])
+        alpha = shaped(g.where(goes_on, following, alpha), [batch, places])
+        return [alpha, alpha]
+
+    _, alphas = g.repeat(g.out.shape[0], [first], step)
+    return alphas

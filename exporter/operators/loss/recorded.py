@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.own_operators import define, run_by
 from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
 
 __all__ = ["tensor_of_lengths"]
@@ -41,6 +41,27 @@ def tensor_of_lengths(lengths: Any, device: torch.device) -> torch.Tensor:
 # --- if it has no lowering --------------------------------------------------------------------------------------------
 
 
+def _steps_of_ctc(
+    first: torch.Tensor, emitted: torch.Tensor, skips: torch.Tensor, lengths: torch.Tensor
+) -> torch.Tensor:
+    """The paths that end at each place, or one or two places before it, go on by what is emitted at the next step."""
+    alpha, alphas = first, []
+    impossible = first.new_full([first.shape[0], 2], -torch.inf)
+    for step in range(1, emitted.shape[1]):
+        shifted = torch.cat([impossible, alpha], 1)
+        reached = torch.stack([alpha, shifted[:, 1:-1], torch.where(skips, shifted[:, :-2], -torch.inf)])
+        alpha = torch.where((lengths > step).unsqueeze(-1), _log_sum(reached) + emitted[:, step], alpha)
+        alphas.append(alpha)
+    return torch.stack(alphas) if alphas else first.new_empty((0, *first.shape))
+
+
+_STEPS = define(
+    "ctc_steps(Tensor first, Tensor emitted, Tensor skips, Tensor lengths) -> Tensor",
+    lambda first, emitted, skips, lengths: first.new_empty((emitted.shape[1] - 1, *first.shape)),
+)
+run_by(_STEPS, _steps_of_ctc)
+
+
 @decomposition_of("aten::_ctc_loss", "aten::_ctc_loss.Tensor")
 def ctc_loss(
     log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
@@ -48,11 +69,7 @@ def ctc_loss(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Graves et al. 2006: `alpha[s]` is the log of the probability of the first s labels and blanks at each step"""
     steps: Size = log_probs.shape[0]
-    batch: Size = log_probs.shape[1]
-    if not isinstance(steps, int) or not isinstance(batch, int):
-        raise refused_here(
-            "ctc_loss cannot be exported with a dynamic number of steps or sequences: export it for one number"
-        )
+    batch = log_probs.shape[1]
     # On a GPU the lengths are those of a list, or of a tensor in the CPU's memory, where the labels may lie as well.
     inputs, labels = (tensor_of_lengths(each, log_probs.device) for each in (input_lengths, target_lengths))
     padded = _padded(targets.to(log_probs.device, torch.int64), labels, batch)
@@ -67,21 +84,14 @@ def ctc_loss(
     skips = (places % 2 == 1) & (path != before) & (places >= 2)
     # No path is longer than its labels; what lies behind is never read.
     emitted = log_probs.transpose(0, 1).gather(2, path.unsqueeze(1).expand(batch, steps, 2 * count + 1))
-    impossible = torch.full([batch, 2], -torch.inf, dtype=log_probs.dtype, device=log_probs.device)
     starts = (places < 2) & (places <= 2 * labels.unsqueeze(-1))
-    alpha = torch.where(starts, emitted[:, 0], -torch.inf)
-    alphas = [alpha]
-    for step in range(1, steps):
-        shifted = torch.cat([impossible, alpha], 1)
-        from_one, from_two = shifted[:, 1 : 2 * count + 2], shifted[:, : 2 * count + 1]
-        reached = torch.stack([alpha, from_one, torch.where(skips, from_two, -torch.inf)])
-        following = _log_sum(reached) + emitted[:, step]
-        alpha = torch.where((inputs > step).unsqueeze(-1), following, alpha)
-        alphas.append(alpha)
+    first = torch.where(starts, emitted[:, 0], -torch.inf)
+    further = _steps_of_ctc if isinstance(steps, int) else _STEPS
+    alphas = torch.cat([first.unsqueeze(0), further(first, emitted, skips, inputs)])
     ends = torch.stack([2 * labels, (2 * labels - 1).clamp_min(0)], -1)
-    last = alpha.gather(1, ends)
+    last = alphas[-1].gather(1, ends)
     last = torch.stack([last[:, 0], torch.where(labels > 0, last[:, 1], -torch.inf)])
-    return -_log_sum(last), torch.stack(alphas, 1)
+    return -_log_sum(last), alphas.transpose(0, 1)
 
 
 def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.Tensor:
