@@ -79,9 +79,9 @@ def _written(name: str, folder: Path) -> Mapping[str, Path]:
     return paths
 
 
-def session_of(path: Path) -> onnxruntime.InferenceSession:
+def session_of(path: Path, threads: int = 2) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 2
+    options.intra_op_num_threads = threads
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
