@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 import typer
+from numpy.typing import NDArray
 
 import onnx_parity
 from benchmarks.generation.decoding import Subject
-from benchmarks.generation.models import CONFIGURATIONS, subject_of
+from benchmarks.generation.models import subject_of
 from benchmarks.options import choose
 
 _MODELS = (
@@ -43,28 +44,52 @@ def main(
     tokens: Annotated[int, typer.Option(min=1, help="How many tokens are chosen for each sample.")] = 64,
     opsets: Annotated[str, typer.Option(help="Comma-separated.")] = "18,23",
 ) -> None:
-    """Count the tokens that are those of eager, up to the one that ends a text, and say whether a cache is one buffer.
+    """Count the tokens that are those of eager, and say whether a cache is one buffer.
 
     There are one sample and three, and one sample whose prompt is given in two parts. Exits with 1 if one is not equal.
     """
     warnings.simplefilter("ignore")
     genai, all_equal = import_module("onnxruntime_genai"), True
     for name in choose("--models", models, dict.fromkeys(_MODELS)):
+        subject = subject_of(name, "dynamic")
+        texts = [_text(subject, batch, first, tokens) for batch, first in ((1, 0), (3, 0), (1, 3))]
         for opset in opsets.split(","):
-            subject = subject_of(name, "dynamic")
             with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
-                config = _export(name, subject, int(opset), Path(folder))
+                shares = _export(name, subject, int(opset), Path(folder), _unused(texts))
                 model = genai.Model(folder)
-                found = [_equal(genai, model, config, subject, *each, tokens) for each in ((1, 0), (3, 0), (1, 3))]
+                found = [(_equal(genai, model, text), text.wanted.size) for text in texts]
             all_equal &= all(equal == count for equal, count in found)
-            buffer = "one buffer" if config["search"]["past_present_share_buffer"] else "a longer cache each step"
             shown = "".join(f"{f'{equal} of {count}':<14}" for equal, count in found)
-            print(f"{name:<14}opset {opset:<6}{shown}{buffer}", flush=True)
+            print(
+                f"{name:<14}opset {opset:<6}{shown}{'one buffer' if shares else 'a longer cache in each step'}",
+                flush=True,
+            )
     raise typer.Exit(0 if all_equal else 1)
 
 
-def _export(name: str, subject: Subject, opset: int, folder: Path) -> Mapping[str, Any]:
-    """Write the model and its configuration, and return this."""
+class _Text(NamedTuple):
+    prompt: NDArray[np.int32]
+    #: How many tokens of the prompt are given before the others; 0 for all at once.
+    first: int
+    #: The tokens that eager chooses.
+    wanted: NDArray[np.int64]
+
+
+def _text(subject: Subject, batch: int, first: int, count: int) -> _Text:
+    prompt = torch.randint(3, 90, (batch, _PROMPT), generator=torch.Generator().manual_seed(batch + first))
+    given = {"input_ids": prompt, "attention_mask": torch.ones_like(prompt)}
+    wanted = subject.generate(given, count).sequences[:, _PROMPT:]
+    return _Text(prompt.numpy().astype(np.int32), first, wanted.numpy())
+
+
+def _unused(texts: Sequence[_Text]) -> int:
+    """A token that eager does not choose. onnxruntime-genai ends a text with it, and eager goes on."""
+    used = {int(token) for text in texts for token in text.wanted.reshape(-1)}
+    return next(token for token in range(3, 99) if token not in used)
+
+
+def _export(name: str, subject: Subject, opset: int, folder: Path, end: int) -> bool:
+    """Write the model and its configuration, and return whether a cache is one buffer."""
     cache = import_module("transformers").DynamicCache()
     with torch.no_grad():
         subject.module(input_ids=torch.randint(3, 90, (2, 3)), past_key_values=cache, use_cache=True)
@@ -80,35 +105,24 @@ def _export(name: str, subject: Subject, opset: int, folder: Path) -> Mapping[st
         subject.module, kwargs=arguments, f=folder / "model.onnx", opset_version=opset, target="onnxruntime",
         dynamic_shapes={each: axes for each, axes in _AXES.items() if each in arguments},
     )  # fmt: skip
-    config: dict[str, Any] = json.loads((folder / "genai_config.json").read_text("utf-8"))
-    # The program's own would be chosen by eager too, which goes on after it.
-    config["model"]["eos_token_id"] = [CONFIGURATIONS[name]["vocab_size"] - 1]
+    config = json.loads((folder / "genai_config.json").read_text("utf-8"))
+    config["model"]["eos_token_id"] = [end]
     (folder / "genai_config.json").write_text(json.dumps(config), "utf-8")
-    return config
+    return bool(config["search"]["past_present_share_buffer"])
 
 
-def _equal(
-    genai: Any, model: Any, config: Mapping[str, Any], subject: Subject, batch: int, first: int, count: int
-) -> tuple[int, int]:
-    """How many tokens are eager's, and how many there are. With `first`, so many of the prompt are given alone."""
-    prompt = torch.randint(3, 90, (batch, _PROMPT), generator=torch.Generator().manual_seed(batch + first))
-    given = {"input_ids": prompt, "attention_mask": torch.ones_like(prompt)}
-    wanted = subject.generate(given, count).sequences[:, _PROMPT:].tolist()
+def _equal(genai: Any, model: Any, text: _Text) -> int:
+    """How many tokens are eager's, up to the first other one of each sample."""
+    batch, count = text.wanted.shape
     params = genai.GeneratorParams(model)
     params.set_search_options(max_length=_PROMPT + count, batch_size=batch, do_sample=False)
     generator = genai.Generator(model, params)
-    for part in (prompt[:, :first], prompt[:, first:]) if first else (prompt,):
-        generator.append_tokens(part.numpy().astype(np.int32))
+    for part in (text.prompt[:, : text.first], text.prompt[:, text.first :]) if text.first else (text.prompt,):
+        generator.append_tokens(part)
     while not generator.is_done():
         generator.generate_next_token()
-    equal = total = 0
-    for place, row in enumerate(wanted):
-        end = config["model"]["eos_token_id"][0]
-        text = row[: row.index(end)] if end in row else row
-        got = [int(each) for each in generator.get_sequence(place)][_PROMPT:]
-        total += len(text)
-        equal += next((i for i, each in enumerate(text) if i >= len(got) or got[i] != each), len(text))
-    return equal, total
+    got = np.stack([generator.get_sequence(place)[_PROMPT:] for place in range(batch)])
+    return int((got == text.wanted).cumprod(1).sum())
 
 
 if __name__ == "__main__":
