@@ -141,11 +141,11 @@ class Lifting(TorchFunctionMode):
         """The tensor as the innermost `functionalize` gives it to the program, and as transforms for gradients within
         it do."""
         outside = [each for each in transforms() if each.level() <= self._level]
-        keys = [each.key() for each in outside]
-        first = len(keys) - 1 - keys[::-1].index(Transform.Functionalize)
-        wrapped = functional_tensor(fake, outside[first].level())
-        for each in outside[first + 1 :]:
-            if each.key() == Transform.Grad:
+        levels = [each.level() for each in outside if each.key() == Transform.Functionalize]
+        innermost = max(levels, default=self._level)
+        wrapped = functional_tensor(fake, innermost)
+        for each in outside:
+            if each.key() == Transform.Grad and each.level() > innermost:
                 wrapped = with_gradients(wrapped, each.level())
         return wrapped
 
