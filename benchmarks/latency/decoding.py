@@ -97,7 +97,7 @@ def _print(kind: str, what: str, found: Sequence[Cost], ratio: float | None = No
 def _write(name: str, one: Path, two: Path, theirs: Path, four_bits: bool, opset: int, target: str) -> None:
     transformers = import_module("transformers")
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(name, **_SIZES, **_OWN_SIZES[name])
+    config = transformers.AutoConfig.for_model(name, **{**_SIZES, **_OWN_SIZES[name]})
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     for path in (one, two, theirs):
         path.parent.mkdir()
