@@ -9,6 +9,7 @@ product with a dense matrix adds up rows of the matrix, so that its cost is that
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar, cast
@@ -34,22 +35,13 @@ _OF_ELEMENTS = frozenset({
 _LINEAR = frozenset(
     {"neg", "clone", "detach", "contiguous", "float", "double", "half", "bfloat16", "to", "cpu", "cuda"}
 )
-#: Operators of Python.
+#: Operators of Python. What has no rule is refused, so that nothing of Python's own takes its place: `a += b` would not
+#: write to the tensor, and `a == b` would ask whether both are the same object.
 _OPERATORS = (
-    "add",
-    "radd",
-    "sub",
-    "mul",
-    "rmul",
-    "truediv",
-    "neg",
-    "abs",
-    "matmul",
-    "rmatmul",
-    "pow",
-    "getitem",
-    "iter",
-)
+    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "mod", "pow", "rpow", "matmul",
+    "rmatmul", "neg", "abs", "invert", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "iadd", "isub", "imul",
+    "itruediv", "getitem", "setitem", "iter", "contains",
+)  # fmt: skip
 
 
 def _rule(*names: str) -> Callable[[_Rule], _Rule]:
@@ -130,11 +122,21 @@ def _call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             args = (kwargs.pop(alias), *args)
     if kwargs.get("out") is None and not any(isinstance(each, Sparse) for each in kwargs.values()):
         if (rule := _rules.get(name)) is not None:
+            if not _takes(rule, args, kwargs):
+                raise _refused(f"{name} with these arguments")
             return rule(*args, **kwargs)
         if isinstance(args[0], Sparse) and name in _OF_ELEMENTS | _LINEAR:
             x = args[0] if name in _LINEAR else _coalesced(args[0])
             return x.with_values(getattr(torch.Tensor, name)(x.held, *args[1:], **kwargs))
     raise _refused(name)
+
+
+def _takes(rule: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    try:
+        inspect.signature(rule).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _refused(name: str) -> Exception:

@@ -92,6 +92,13 @@ def test_what_is_refused_of_sparse_tensors(program: Callable[..., Any], message:
         onnx_parity.export(program, (X,), dynamic_shapes=dynamic)
 
 
+def _added_in_place(x: torch.Tensor) -> torch.Tensor:
+    """What has another name is written to as well."""
+    whole = same = _by_coordinates(x)
+    same += whole
+    return whole.to_dense()
+
+
 _NOT_FOR_SPARSE = (
     ", which the exporter does not have for sparse tensors: call it with its to_dense(), or compute with its indices() "
     "and values()"
@@ -113,6 +120,9 @@ _NOT_FOR_SPARSE = (
         (lambda x: x[0].to_sparse().reshape(-1), "reshape"),
         (lambda x: x.to_sparse().t(), "t, and it is no matrix of numbers"),
         (lambda x: bool(x[0].to_sparse()), "bool()"),
+        (lambda x: x[0].to_sparse() == x[1].to_sparse(), "eq"),
+        (lambda x: _by_coordinates(x).div(2, rounding_mode="floor"), "div with these arguments"),
+        (_added_in_place, "iadd"),
         (lambda x: x[0].to_sparse().grad, "grad"),
         (
             lambda x: torch.sparse_coo_tensor(x.long()[0, :2], x[0, 0], (9, 9)).is_coalesced(),
