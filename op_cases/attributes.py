@@ -29,6 +29,7 @@ of_products = op(
     again(lambda x, y: (
         torch.cross(x[:, :3], y[:, :3], dim=-1), torch.cross(x, y, dim=-2), torch.linalg.vecdot(x, y, dim=-2),
         torch.linalg.norm(x, 1.5, dim=-2), torch.cumulative_trapezoid(x, dx=2.5), torch.cdist(x, y * 2),
+        x.view_as(y),
         torch.trapz(x, dx=2.5), torch.baddbmm(torch.ones(3, 3), x[None], y.T[None], beta=0.5),
     )), floats(3, 4), floats(3, 4),
 )  # fmt: skip

@@ -32,14 +32,14 @@ second_of_numbers = op(
     ), floats(3, 4), dtypes=[torch.float32], without_nan="a number that is read from a tensor is compared as it is",
 )  # fmt: skip
 second_of_bits = op(
-    lambda x: (
+    lambda x, far: (
         x | 3, x.T | 8, x ^ 5, x.T ^ -1, torch.bitwise_left_shift(x, 2), torch.bitwise_left_shift(x.T, 3),
         torch.bitwise_left_shift(3, x.abs()), torch.bitwise_left_shift(5, x.T.abs() + 1),
         torch.bitwise_right_shift(1000, x.abs()), torch.bitwise_right_shift(-77, x.T.abs()), x << 1, x.T << 4,
         x >> x.abs(), x.T >> (x.T.abs() + 1), x.all((0, 1)), (x != 0).all((0, 1), keepdim=True),
-        (x.T > -6).all((0,)), x.view(torch.int32), x.T.contiguous().view(torch.int16),
-        torch.nonzero_static(x, size=5), torch.nonzero_static(x.T > 3, size=9, fill_value=-4),
-    ), _WHOLE, dtypes=[torch.int64],
+        (x.T > -6).all((0,)), x.view(torch.int32), far.T.contiguous().view(torch.int16),
+        torch.nonzero_static(far, size=5), torch.nonzero_static(x.T > 3, size=9, fill_value=-4),
+    ), _WHOLE, given([[2**32, 1], [0, 2**33 + 5]]), dtypes=[torch.int64],
 )  # fmt: skip
 
 # --- products and matrices --------------------------------------------------------------------------------------------

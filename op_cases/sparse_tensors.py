@@ -45,9 +45,17 @@ def of_each_element(places: Tensor, values: Tensor, x: Tensor) -> Any:
     return weighed.to_dense(), torch.tanh(edges).to_dense(), torch.sparse.softmax(edges, dim=1).to_dense()
 
 
+def with_rows(places: Tensor, values: Tensor, x: Tensor) -> Any:
+    """A row at each place, and values in another dtype."""
+    rows = torch.sparse_coo_tensor(places, values[:, None] * x[0], (*x.shape[:1], 5, 3))
+    wide = torch.sparse_coo_tensor(places, values, (5, 5), dtype=torch.float64)
+    return torch.sparse.sum(rows, 1).to_dense(), torch.sparse.sum(wide, -2).to_dense(), rows.to_dense()
+
+
 def made_of_dense(x: Tensor, y: Tensor) -> Any:
     edges = x.relu().to_sparse()
-    return edges.indices(), edges.values(), edges @ y, edges.to(torch.float64).to_dense()
+    weights = torch.sparse.softmax(edges, dim=-1, dtype=torch.float64)
+    return edges.indices(), edges.values(), edges @ y, edges.to(torch.float64).to_dense(), weights.to_dense()
 
 
 sparse_products = op(
@@ -55,6 +63,7 @@ sparse_products = op(
 )
 sparse_conversions = op(converted, *_GRAPH, **_ANY_GRAPH)
 sparse_sums = op(added, *_GRAPH, **_ANY_GRAPH)
+sparse_rows = op(with_rows, *_GRAPH, **_ANY_GRAPH)
 sparse_elements = op(of_each_element, *_GRAPH, **_ANY_GRAPH)
 sparse_of_dense = op(
     made_of_dense,

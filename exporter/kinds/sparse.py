@@ -313,7 +313,8 @@ def _total(x: Sparse, dim: Any = None, *, dtype: torch.dtype | None = None) -> A
     kept = [axis for axis in range(len(x.places)) if axis not in axes]
     if not kept or any(axis >= len(x.places) for axis in axes):
         raise _refused("a sum over all of its axes, or over those of its values")
-    return _coalesced(Sparse(torch.stack([x.places[axis] for axis in kept]), values, [x.shape[axis] for axis in kept]))
+    sizes = [x.shape[axis] for axis in kept] + [*x.shape[len(x.places) :]]
+    return _coalesced(Sparse(torch.stack([x.places[axis] for axis in kept]), values, sizes))
 
 
 @_rule("softmax", "_sparse_softmax", "sparse_softmax")
