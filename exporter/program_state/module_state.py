@@ -120,9 +120,11 @@ def preserved(
                     assigned[buffer.path] = new
         for path, held, attributes in [*((path, each.__dict__, kept) for path, each, kept in before), *parameters]:
             for name in _changed(held, attributes):
-                old = attributes.get(name)
-                if isinstance(old, torch.Tensor) and was_read(old):
-                    assigned[f"{path}.{name}" if path else name] = held.get(name)
+                old, new = attributes.get(name), held.get(name)
+                # What takes a weight's place while gradients by it are recorded is no parameter.
+                is_stand_in = isinstance(old, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter)
+                if isinstance(old, torch.Tensor) and was_read(old) and not is_stand_in:
+                    assigned[f"{path}.{name}" if path else name] = new
     finally:
         for _, held_now, held_before in parameters:
             if _changed(held_now, held_before):
