@@ -96,7 +96,8 @@ def _added_in_place(x: torch.Tensor) -> torch.Tensor:
     """What has another name is written to as well."""
     whole = same = _by_coordinates(x)
     same += whole
-    return whole.to_dense()
+    dense: torch.Tensor = whole.to_dense()
+    return dense
 
 
 _NOT_FOR_SPARSE = (
