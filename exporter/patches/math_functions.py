@@ -202,14 +202,27 @@ def _least(*numbers: Any) -> Any:
     return functools.reduce(torch.sym_min, numbers)
 
 
-#: What is computed in the place of functions of numpy. Of a number, Python's `round` and numpy's are the same. Those
-#: that numpy itself calls as an object with methods, such as `np.maximum`, are left alone.
+def _rounded(number: Any, *digits: int) -> Any:
+    """As Python rounds it, but a fraction stays one. Tens of a size are those of the example, which fixes the size."""
+    if isinstance(number, (int, torch.SymInt)):
+        return round(int(number), *digits) if digits else number
+    return torch.sym_float(round(number, *digits))
+
+
+def _log1p(theirs: Callable[..., Any], number: Any, *args: Any, **kwargs: Any) -> Any:
+    """Of a dynamic size. The sum of 1 and a fraction may lose the digits of the fraction."""
+    if args or kwargs or not isinstance(number, torch.SymInt):
+        return theirs(number, *args, **kwargs)
+    return math.log(1 + number)
+
+
+#: What is computed in the place of functions of numpy. Those that numpy itself calls as an object with methods, such as
+#: `np.maximum`, are left alone.
 _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "max": _greatest,
     "min": _least,
     "clip": lambda number, least, greatest: _least(_greatest(number, least), greatest),
-    "round": lambda number, *digits: torch.sym_float(round(number, *digits)),
-    "log1p": lambda number: math.log(1 + number),
+    "round": _rounded,
 }
 
 
@@ -227,7 +240,7 @@ def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
 WITH_SYMBOLS: tuple[Patch, ...] = (
     *(FunctionAttribute(module, name, _of_one(name)) for module in (math, np) for name in _NAMES),
     *(FunctionAttribute(np, name, _of_numbers(ours)) for name, ours in _OF_NUMBERS.items()),
-    FunctionAttribute(math, "log1p", _of_numbers(_OF_NUMBERS["log1p"])),
+    *(FunctionAttribute(module, "log1p", _log1p) for module in (math, np)),
     *(FunctionAttribute(kind, "__format__", _formatted) for kind in (torch.SymInt, torch.SymFloat)),
     FunctionAttribute(math, "fabs", _magnitude),
     FunctionAttribute(math, "pow", _pow),

@@ -58,11 +58,11 @@ def test_logarithms_to_a_base_and_magnitudes(rows: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
 def test_functions_of_numpy_on_several_numbers(rows: int) -> None:
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         n = x.shape[0]
         scaled = x * np.max([n, 2]) + np.min((n, 3)) * np.clip(n, 2, 4) + np.round(n / 3) + np.log1p(n) + math.log1p(n)
         plain = float(np.max(np.ones(2)) + np.round(0.5) + np.clip(3, 0, 1))
-        return torch.add(scaled, plain)
+        return torch.add(scaled, plain), x.to(torch.int64) * np.round(n)
 
     exported = onnx_parity.export(program, (torch.ones(4, 2),), dynamic_axes={"x": {0: "rows"}})
     assert_agrees(exported, program, torch.linspace(-1, 1, rows * 2).reshape(rows, 2))
