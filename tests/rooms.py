@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1560,
     "exporter/lowering": 5456,
     "exporter/operators": 18190,
-    "exporter/patches": 1970,
+    "exporter/patches": 1990,
     "exporter/program_state": 1285,
     "exporter/recording": 8525,
     "exporter/recurrences": 850,
