@@ -35,6 +35,7 @@ OF_SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         f"math.{name}": lambda x, name=name: x + getattr(math, name)(x.shape[0] / 4)  # type: ignore[misc]
         for name in (*OF_NUMPY, "fabs")
     },
+    "math.log1p": lambda x: x + math.log1p(x.shape[0]),
     "math.pow": lambda x: x + math.pow(x.shape[0], 0.5),
     "operator.index": lambda x: x * operator.index(x.shape[0]),
     "math.gcd": lambda x: x * math.gcd(x.shape[0], 6),
