@@ -170,12 +170,15 @@ bitwise_number = op(lambda x: (x & 6, x | 3, x ^ 5, 6 & x), numbers(3, 4), dtype
 bitwise_not = op(torch.bitwise_not, numbers(3, 4), dtypes=[*INTS, torch.bool])
 bool_operators = op(lambda x, y: (x & y, x | y, x ^ y, ~x), bools(3, 4), y=bools(4))
 shifts = op(
-    lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120, far=True), y=numbers(4, low=0, high=7), dtypes=INTS
+    lambda x, y: (x << y, x >> y),
+    numbers(3, 4, low=-100, high=120, far=True),
+    y=numbers(4, low=-3, high=7),
+    dtypes=INTS,
 )
 shifts_named = op(
     lambda x, y: (torch.bitwise_left_shift(x, y), torch.bitwise_right_shift(x, y), torch.bitwise_left_shift(x, 2)),
     numbers(3, 4, low=-100, high=120, far=True),
-    y=numbers(4, low=0, high=7),
+    y=numbers(4, low=-3, high=7),
     dtypes=INTS,
 )
 shifts_out_of_range = op(

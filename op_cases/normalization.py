@@ -75,6 +75,12 @@ batch_norm = op(
 batch_norm_after_convolution = op(AfterConvolution, floats(3, 4, 5), bias=[False, True], dynamic=BATCH)
 batch_norm_with_computed_scale = op(AfterConvolution, floats(3, 4, 5), scale=floats(3), bias=True)
 batch_norms_of_one_kernel = op(OfOneKernel(), floats(3, 4, 5))
+batch_norms_in_turn = op(
+    lambda x, mean, variance: (
+        F.batch_norm(x, None, None, training=True), F.batch_norm(x * 2, None, None, mean, variance, True, eps=0.1),
+        F.batch_norm(x, mean, variance), F.batch_norm(x, variance, mean.exp(), eps=0.01),
+    ), floats(3, 4, 5), mean=floats(4), variance=floats(4, low=0.5, high=1.5),
+)  # fmt: skip
 batch_norm_mixed = op(
     lambda x, mean, variance: F.batch_norm(x, mean, variance, eps=0.1),
     floats(3, 4, 5, dtype=torch.float16),

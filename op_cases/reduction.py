@@ -26,6 +26,12 @@ _DIMS = [None, 0, -1, (0, 2), (-1, -2)]
 _EDGES = given([[math.nan, 1.0, 2.0], [math.inf, -1.0, 0.0], [-math.inf, math.inf, 1.0], [-math.inf, -math.inf, 3.0]])
 _LAST = {"x": {2: "length"}}
 
+#: What is reduced has no axes.
+of_single_bools = op(
+    lambda x: (x[0, 0].sum(), x[0, 0].any(0), x[1, 1].all(), torch.amax(x[0, 1], 0), x[0, 0].sum(-1, keepdim=True)),
+    bools(2, 3),
+)
+
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 sum_ = op(torch.sum, floats(2, 3, 4), dim=_DIMS, keepdim=[False, True], dynamic=_LAST)

@@ -94,6 +94,7 @@ expand_as = op(lambda x, other: x.expand_as(other), floats(1, 3), other=floats(2
 broadcast_tensors = op(torch.broadcast_tensors, floats(3, 1), floats(1, 4))
 t = op(torch.t, floats(2, 3), dynamic=BATCH)
 t_of_vector = op(torch.t, floats(3))
+t_of_many = op(torch.t, floats(6, 7, special=(math.nan, -math.inf, -0.0)))
 transpose = op(
     torch.transpose,
     floats(2, 3, 4),

@@ -73,6 +73,14 @@ unique_dim = op(
     without_nan=_NAN_UNSORTED,
 )
 unique_dynamic = op(torch.unique, numbers(4, 5), return_counts=True, dynamic=BATCH)
+unique_in_turn = op(
+    lambda x: (torch.unique(x, return_inverse=True), torch.unique(x[:2] * 2, return_inverse=True, return_counts=True)),
+    numbers(4, 5), dynamic=BATCH,
+)  # fmt: skip
+repeat_interleave_of_counts = op(
+    lambda n: (torch.repeat_interleave(n), n.repeat_interleave(n), torch.repeat_interleave(n[1:])),
+    ints(4, low=0, high=3), dynamic=BATCH,
+)  # fmt: skip
 unique_consecutive = op(
     torch.unique_consecutive, numbers(12, low=0, high=2), rows=[{}, {"return_inverse": True, "return_counts": True}]
 )

@@ -15,6 +15,7 @@ _NAN_TIMES_ZERO = "torch's kernels leave out the terms of zeros, which NaN makes
 _EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5)
 
 erfc = op(torch.erfc, floats(3, 40, low=-4.0, high=6.0), dtypes=FLOATS, dynamic=BATCH)
+erfc_of_integers = op(torch.erfc, ints(3, 4, low=-3, high=3), dynamic=BATCH)
 erfinv = op(torch.erfinv, floats(3, 40, low=-0.99, high=0.99), dtypes=WIDE_FLOATS, dynamic=BATCH)
 erfinv_near_ends = op(torch.erfinv, given([0.9999, -0.99999, 0.999999, 1 - 6e-8]))
 lgamma = op(

@@ -60,7 +60,7 @@ def _import_file(file: Path) -> ModuleType:
         folder = folder.parent
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    watch().declares(file.resolve())
+    watch().collects(file.resolve())
     try:
         with seeded(OF_DECLARATIONS):
             module = import_module(".".join(names))

@@ -63,8 +63,8 @@ class Watch:
         self._seen: set[tuple[object, ...]] = set()
         #: Grows with the graph.
         self._turn = 0
-        #: The files that declare cases.
-        self._declared: set[str] = set()
+        #: The files that declare cases, and those of tests that pytest collects beside them.
+        self._collected: set[str] = set()
         self._known: dict[tuple[str, ...], tuple[tuple[int, int], tuple[str, ...]]] = {}
         #: The files of projects, and of how many modules these are.
         self._loaded: tuple[int, set[str]] = 0, set()
@@ -82,11 +82,11 @@ class Watch:
         self._seen.add(key)
         return False
 
-    def declares(self, file: Path) -> None:
-        """A file declares cases. Its packages have been imported with it."""
+    def collects(self, file: Path) -> None:
+        """A file declares cases, or has tests. Its packages are imported with it."""
         path = str(file)
-        if path not in self._declared:
-            self._declared.add(path)
+        if path not in self._collected:
+            self._collected.add(path)
             folder = file.parent
             while (folder / "__init__.py").exists():
                 self.note(path, str(folder / "__init__.py"))
@@ -98,8 +98,8 @@ class Watch:
     def needs(self, starts: Sequence[str]) -> tuple[str, ...]:
         """The files and distributions that files with these paths depend on, without the first of them.
 
-        To these belong files of a project that have been imported and that no file of declarations depends on, such as
-        a `conftest.py`: nobody knows what they do.
+        To these belong files of a project that have been imported and that no file depends on that declares cases or
+        has tests, such as a `conftest.py`: nobody knows what they do.
         """
         now, key = (self._turn, len(sys.modules)), tuple(starts)
         known = self._known.get(key)
@@ -110,7 +110,7 @@ class Watch:
 
     def _find_needs(self, starts: Sequence[str]) -> tuple[str, ...]:
         own = self._find_loaded()
-        strangers = own - self._reach([*self._declared, *starts], own)
+        strangers = own - self._reach([*self._collected, *starts], own)
         found = self._reach([*starts, *strangers], own) - self._written - set(starts[:1])
         found -= {f"{PRESENCE}{file}" for file in (*self._written, *starts[:1])}
         packages = {node.removeprefix(PACKAGE) for node in found if node.startswith(PACKAGE)}
@@ -131,7 +131,7 @@ class Watch:
         return self._loaded[1]
 
     def strangers(self) -> tuple[str, ...]:
-        """The files of a project that have been imported and that no file of declarations depends on."""
+        """The files of a project that have been imported, and for no file that declares cases or has tests."""
         return self.needs(())
 
     def _reach(self, starts: Iterable[str], loaded: Iterable[str]) -> set[str]:
@@ -274,6 +274,8 @@ def _runs_cells(file: str) -> bool:
 
 def _wrap_imports(watch: Watch) -> None:
     import_, import_module, find_spec = builtins.__import__, importlib.import_module, importlib.util.find_spec
+    #: Modules that all outcomes depend on. torch imports such ones within functions, thousands of times in an export.
+    of_no_interest = set[str]()
 
     def importing(
         name: str,
@@ -282,6 +284,8 @@ def _wrap_imports(watch: Watch) -> None:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
+        if not level and name in of_no_interest:
+            return import_(name, globals, locals, fromlist or (), level)
         package = (globals or {}).get("__package__") or ""
         try:
             module = import_(name, globals, locals, fromlist or (), level)
@@ -291,7 +295,11 @@ def _wrap_imports(watch: Watch) -> None:
         top = (package if level else name).partition(".")[0]
         known = sys.modules.get(top)
         # What stands for a module in a test is none.
-        if name.startswith(_OWN_MODULES) or not isinstance(known, ModuleType) or not _is_of_interest(top, known):
+        if name.startswith(_OWN_MODULES) or not isinstance(known, ModuleType):
+            return module
+        if not _is_of_interest(top, known):
+            if not level:
+                of_no_interest.add(name)
             return module
         if importer := _asking(sys._getframe(1)):
             full = importlib.util.resolve_name(f"{'.' * level}{name}", package) if level else name

@@ -151,13 +151,13 @@ def collector_of(module: pytest.Collector, name: str, declaration: object) -> py
     if not isinstance(declaration, Declaration) or not is_declared(name, declaration, module.path):
         return None
     matrix = module.config.stash[Matrix.KEY]
-    matrix.watch.declares(module.path)
     return DeclarationCollector.from_parent(module, name=name, declaration=declaration, runner=matrix)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     config = parent.config
     matrix = config.stash[Matrix.KEY]
+    matrix.watch.collects(module_path.resolve())
     if not config.stash[PROJECT].is_configured or not only_lists(config):
         return None
     if _LISTED not in config.stash:

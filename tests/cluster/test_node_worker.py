@@ -87,6 +87,7 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
     assert driven.worker.close() is not None
 
 
+@pytest.mark.slow
 def test_cells_are_collected_and_run_as_they_are_named(driven: Driven) -> None:
     assert driven.facts.packages["onnx"]
     wanted = [nodeid("elu", 7, "[alpha=0.5]"), nodeid("elu", 18, "[alpha=0.5]"), nodeid("relu")]

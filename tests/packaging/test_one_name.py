@@ -129,6 +129,7 @@ def test_the_wheel_holds_one_package(installed: Path) -> None:
         assert shipped == {*tracked.stdout.splitlines()}
 
 
+@pytest.mark.slow
 def test_installed_it_exports_beside_folders_of_the_same_names(installed: Path, tmp_path: Path) -> None:
     for folder in ("exporter", "harness", "reports"):
         (tmp_path / folder).mkdir()

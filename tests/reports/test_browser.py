@@ -20,6 +20,7 @@ from tests.reports.browser import METRICS, PAGES, TIMEOUT, axe, case, names, ope
 from tests.reports.synthetic_run import PASSING, Made, info, records
 
 
+@pytest.mark.slow
 def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> None:
     open_page(page, site, "index.html")
     grounds = []
@@ -72,6 +73,7 @@ def test_a_table_sorts_by_words_and_by_numbers(page: Page, site: Path) -> None:
     assert page.evaluate('["b10", "B2", "a_1", "a"].sort(byName)') == ["a", "a_1", "B2", "b10"]
 
 
+@pytest.mark.slow
 def test_the_keyboard_walks_the_grid_and_hears_the_reasons(page: Page, site: Path) -> None:
     open_page(page, site, "index.html")
     tip = page.get_by_role("tooltip")
@@ -285,6 +287,7 @@ def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path
     expect(page.locator("h1")).to_have_text("relu")
 
 
+@pytest.mark.slow
 def test_what_to_do_next_is_said_of_a_cause_and_of_a_cell(page: Page, site: Path) -> None:
     open_page(page, site, "index.html")
     failed = page.locator(".outcome.failed").first
@@ -462,6 +465,7 @@ def test_enter_goes_where_the_search_leads_when_it_has_answered(page: Page, site
     expect(page.locator("h1")).to_have_text("avg_pool2d[ceil_mode=True]")
 
 
+@pytest.mark.slow
 def test_a_report_in_one_file_has_every_page(page: Page, site: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     assert write_single_file(site, file) == file.stat().st_size

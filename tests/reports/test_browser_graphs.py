@@ -41,6 +41,7 @@ def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None
     expect(page.locator(".bands")).to_contain_text("NaN or infinite")
 
 
+@pytest.mark.slow
 def test_the_graph_of_another_exporter_stands_beside_a_small_one_and_none_beside_itself(page: Page, site: Path) -> None:
     open_page(page, site, DRAWN)
     first, second = page.get_by_label("graph of"), page.get_by_label("beside it")
@@ -55,6 +56,7 @@ def test_the_graph_of_another_exporter_stands_beside_a_small_one_and_none_beside
     expect(second.locator("option:checked")).to_have_text("nothing")
 
 
+@pytest.mark.slow
 def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, site: Path) -> None:
     open_page(page, site, DRAWN)
     page.get_by_label("beside it").select_option("parity, opset 13")

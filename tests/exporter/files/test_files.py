@@ -73,6 +73,7 @@ def test_failure_between_the_two_files_leaves_neither(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"old")
     writer = subprocess.Popen(

@@ -71,6 +71,7 @@ def test_what_runs_in_no_dtype_that_holds_doubles_is_written_all_the_same() -> N
     torch.testing.assert_close(program.call_reference(matrices), torch.det(matrices))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not onnx.__version__.startswith("1.23."), reason="the table describes onnx 1.23")
 def test_signatures_are_those_of_onnx() -> None:
     names = msgspec.json.decode(TABLE.read_bytes(), type=dict[str, msgspec.Raw])

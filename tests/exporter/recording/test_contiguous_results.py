@@ -274,6 +274,7 @@ def test_a_first_tensor_that_does_not_determine_the_layout_is_left_to_torch(size
     assert _by_rule("add.Tensor", args) is None
 
 
+@pytest.mark.slow
 def test_results_that_are_said_to_lie_in_order_do() -> None:
     drawn = random.Random(0)
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import onnx_parity
+from tests.thinned import one_in
 
 #: A write through a view of another shape, from which a tensor of one channel is made anew with other strides.
 _PIXELS = "w = v.permute(0, 2, 3, 1).reshape(-1, v.shape[1]); w += 1; "
@@ -72,7 +73,7 @@ def _is_right(code: str, given: Callable[[int, int], torch.Tensor], example: tup
     return right
 
 
-@pytest.mark.parametrize("code", OF_IMAGES)
+@pytest.mark.parametrize("code", one_in(2, OF_IMAGES))
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_of_one_channel(code: str, channels: int) -> None:
     def given(rows: int, columns: int) -> torch.Tensor:
@@ -81,7 +82,7 @@ def test_images_of_one_channel(code: str, channels: int) -> None:
     assert _is_right(f"v = x * 1; {code}", given, (4, 5), 2) >= 1
 
 
-@pytest.mark.parametrize("code", WITH_GAPS)
+@pytest.mark.parametrize("code", one_in(2, WITH_GAPS))
 def test_matrices_with_gaps(code: str) -> None:
     def given(rows: int, columns: int) -> torch.Tensor:
         return torch.arange(10.0 * rows).reshape(rows, 10)[:, :columns]

@@ -16,6 +16,7 @@ import torch
 import onnx_parity
 from op_cases.quantization import GroupedWeights, StoredWeights
 from tests.exporter.subjects import assert_agrees
+from tests.thinned import one_in
 
 X = torch.linspace(-2, 2, 3 * 64).reshape(3, 64)
 
@@ -100,8 +101,8 @@ class FewBits(torch.nn.Module):
         return x @ (integers * self.scales).flatten(0, 1)
 
 
-@pytest.mark.parametrize("target", [None, "onnxruntime"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("target", one_in(2, [None, "onnxruntime"]))
+@pytest.mark.parametrize("dtype", one_in(2, [torch.float32, torch.float16]), ids=str)
 @pytest.mark.parametrize("columns", [36, pytest.param(33, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("bits", "opset"), [(2, 25), (4, 21), (4, 23), (8, 21)])
 def test_all_kinds_of_integers(bits: int, opset: int, columns: int, dtype: torch.dtype, target: str | None) -> None:

@@ -258,6 +258,7 @@ def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:
     assert printed == "Add\n"
 
 
+@pytest.mark.slow
 def test_a_lowering_that_is_imported_late_can_be_removed() -> None:
     code = inspect.cleandoc(
         """

@@ -27,6 +27,7 @@ from onnx_parity.harness.subjects.exporter_interface import Request
 from onnx_parity.harness.subjects.exporters import Parity
 from onnx_parity.model_zoo.torchvision_import import torchvision
 from tests.exporter.subjects import Classifier, images
+from tests.thinned import one_in
 
 ROOT = Path(__file__).parents[3]
 
@@ -79,7 +80,7 @@ def declared() -> list[str]:
     return [name for place, name in enumerate(names) if name.startswith(("fewer", "fused")) or place % 100 == 0]
 
 
-@pytest.mark.parametrize("name", declared())
+@pytest.mark.parametrize("name", one_in(3, declared()))
 def test_declared_cases(name: str) -> None:
     selection = Selection(
         tier=Tier.SMOKE, opsets=(9, 23), devices=(Device.CPU,), captures=(Capture.TRACE,), dtypes=(Dtype.FLOAT32,)

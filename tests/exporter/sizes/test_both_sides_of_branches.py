@@ -348,6 +348,7 @@ def test_what_cannot_be_joined_is_assumed(name: str, condition: str, library: Mo
     assert getattr(program, "mode", "a") == "a"
 
 
+@pytest.mark.slow
 def test_branches_on_the_size_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dynamic = {"x": {0: "batch", 1: "height", 2: "width"}}
     with installed("library_of_masks", {"__init__": _MASKS}, tmp_path, monkeypatch) as library:

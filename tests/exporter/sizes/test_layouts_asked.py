@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 import onnx_parity
 from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
+from tests.thinned import one_in
 
 #: Programs of a matrix x with dynamic axes n and m, and whether the model is right for some sizes or layouts only.
 ASKED = {
@@ -94,7 +95,7 @@ def _program(text: str) -> Callable[[torch.Tensor], torch.Tensor]:
     return names["program"]  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("text", ASKED)
+@pytest.mark.parametrize("text", one_in(2, ASKED))
 def test_the_model_is_right_wherever_its_assumptions_hold(text: str) -> None:
     program = _program(text)
     with warnings.catch_warnings():

@@ -61,6 +61,7 @@ def _flattened_images(x: torch.Tensor) -> torch.Tensor:
     return v
 
 
+@pytest.mark.slow
 def test_a_number_is_added_to_a_slice_that_lies_in_another_order() -> None:
     x = torch.rand(1, 3, 4, 5)
     program = onnx_parity.export(_flattened_images, (x,), dynamic_shapes=({2: "rows", 3: "columns"},), opset_version=16)

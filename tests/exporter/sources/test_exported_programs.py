@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind
 import onnx_parity
 from tests.exporter.request.test_dynamic_axes import shape_of
 from tests.exporter.subjects import Counter, assert_agrees
+from tests.thinned import one_in
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
@@ -187,7 +188,7 @@ class Scans(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("decomposed", [False, True], ids=["as exported", "decomposed"])
+@pytest.mark.parametrize("decomposed", one_in(2, [False, True]), ids=["as exported", "decomposed"])
 @pytest.mark.parametrize("model", [Decides(), Repeats(), Scans()], ids=lambda model: type(model).__name__)
 def test_control_flow(model: nn.Module, decomposed: bool) -> None:
     exported = torch.export.export(model, (X,), dynamic_shapes=({0: Dim("rows", min=2)},))

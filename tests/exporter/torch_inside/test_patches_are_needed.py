@@ -71,6 +71,7 @@ from tests.exporter.torch_inside.programs import (
 )
 from tests.exporter.torch_inside.witness import RIGHT, Witness, check, exporting
 from tests.fresh import run_after_torch
+from tests.thinned import one_in
 
 
 def patches_by_target() -> dict[str, Patch]:
@@ -98,6 +99,7 @@ def import_of_dynamo(target: str) -> Callable[[], str]:
     code = f"""
 import sys, torch, onnx_parity
 from onnx_parity.exporter.torch_inside import dynamo
+from tests.thinned import one_in
 for patch in dynamo.PATCHES:
     if patch.target in sys.argv[1:]:
         setattr(patch, "find" if hasattr(patch, "find") else "put_in", lambda: None)
@@ -472,7 +474,7 @@ def test_every_patch_of_torch_has_a_witness() -> None:
     assert patches_by_target().keys() - libraries == WITNESSES.keys() | WITHOUT_WITNESS.keys()
 
 
-@pytest.mark.parametrize("target", WITNESSES)
+@pytest.mark.parametrize("target", one_in(3, WITNESSES))
 def test_a_patch_is_needed(target: str) -> None:
     patch = patches_by_target().get(target)
     assert patch is not None, f"torch {torch.__version__} has no {target.partition(': ')[2]}"

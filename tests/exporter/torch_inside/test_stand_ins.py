@@ -325,7 +325,10 @@ def run_alone(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(run, capture_output=True, text=True, check=False, cwd=_ROOT, timeout=300)
 
 
-_SLOW = frozenset({"before", "from packages", "aliases", "devices", "configuration"})
+_SLOW = frozenset({
+    "before", "from packages", "aliases", "devices", "configuration", "begun before", "by threads", "packages",
+    "by others",
+})  # fmt: skip
 
 
 @pytest.mark.parametrize(

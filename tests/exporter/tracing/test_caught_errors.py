@@ -77,12 +77,12 @@ def of_a_root(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("program", "example", "condition"),
     [
-        (halves, (4, 3), "n % 2 == 0"),
+        pytest.param(halves, (4, 3), "n % 2 == 0", marks=pytest.mark.slow),
         (halves, (5, 3), "n % 2 != 0"),
-        (rows_of_two, (4, 3), "(m*n) % 2 == 0"),
+        pytest.param(rows_of_two, (4, 3), "(m*n) % 2 == 0", marks=pytest.mark.slow),
         (rows_of_two, (4, 2), "(m*n) % 2 == 0"),  # Whatever one axis is beside the example's size of the other.
         pytest.param(broadcast, (5, 3), "(m != 1) and (m != n) and (n != 1)", marks=pytest.mark.slow),
-        (broadcast, (2, 2), "(m == 1) or (m == n) or (n == 1)"),
+        pytest.param(broadcast, (2, 2), "(m == 1) or (m == n) or (n == 1)", marks=pytest.mark.slow),
         pytest.param(convolved, (4, 3), "m >= 3", marks=pytest.mark.slow),
         (number, (4, 3), "m != 1"),
         (of_a_quotient, (4, 3), "n - 2 != 0"),

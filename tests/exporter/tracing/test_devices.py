@@ -24,6 +24,7 @@ BACKENDS = cast("Any", torch.backends)
 MATMUL, CUDNN = BACKENDS.cuda.matmul, BACKENDS.cudnn
 
 
+@pytest.mark.slow
 def test_programs_on_a_gpu_are_exported_as_those_on_the_cpu_are() -> None:
     command = [sys.executable, "-m", "tests.exporter.on_gpu"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -43,6 +43,7 @@ def test_numbers_of_a_tensor_with_more_axes_than_their_type_says() -> None:
         onnx_parity.export(torch.jit.script(CountsLevels()), (X,))
 
 
+@pytest.mark.slow
 def test_an_argument_of_too_many_objects() -> None:
     state = State(X)
     state.others = [object() for _ in range(100_001)]  # type: ignore[attr-defined]

@@ -224,6 +224,7 @@ def leaves_torch_as_it_is() -> Iterator[None]:
     assert not [function for function in FUNCTIONS if hasattr(function, "__wrapped__")]
 
 
+@pytest.mark.slow
 def test_threads_export_train_and_call_at_once(alone: dict[str, bytes]) -> None:
     with leaves_torch_as_it_is():
         losses, answers = trained(), called()

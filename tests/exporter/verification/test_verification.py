@@ -20,6 +20,7 @@ from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.trials import Trial
 from tests.exporter.subjects import Classifier, Counter, images
+from tests.thinned import one_in
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
@@ -468,7 +469,7 @@ def test_other_values_reach_decisions_by_floats(program: Callable[[torch.Tensor]
         onnx_parity.export(program, (torch.tensor([2.0, 1.0, 0.5]),), verify=True)
 
 
-@pytest.mark.parametrize("seed", [0, 12, 24])
+@pytest.mark.parametrize("seed", one_in(3, [0, 12, 24]))
 def test_one_score_may_be_right_in_torch_by_chance(seed: int) -> None:
     torch.manual_seed(seed)
     layer = nn.TransformerEncoderLayer(64, 4, batch_first=True, dropout=0)

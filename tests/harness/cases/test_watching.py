@@ -186,7 +186,7 @@ for line in sys.stdin:
         os.environ.update(json.loads(line))
         values = {}
         for name in names:
-            watch().declares(root / f"{name}.py")
+            watch().collects(root / f"{name}.py")
             try:
                 values[name] = importlib.import_module(name).value()
             except Exception as error:
@@ -310,7 +310,7 @@ def test_a_file_that_was_written_first_is_no_dependency(tmp_path: Path) -> None:
     )
     script = (
         "import importlib, sys\nfrom pathlib import Path\nfrom onnx_parity.harness.cases.watching import watch\n"
-        f"sys.path.insert(0, {str(tmp_path)!r})\nfile = Path({str(tmp_path)!r}) / 'writes.py'\nwatch().declares(file)\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\nfile = Path({str(tmp_path)!r}) / 'writes.py'\nwatch().collects(file)\n"
         "importlib.import_module('writes').value()\nprint(watch().needs([str(file)]))\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
@@ -375,7 +375,7 @@ watch()
 root = Path({str(tmp_path)!r})
 sys.path[:0] = [str(root), str(root / "lib.zip")]
 for name in {list(asked)!r}:
-    watch().declares(root / f"{{name}}_.py")
+    watch().collects(root / f"{{name}}_.py")
     importlib.import_module(f"{{name}}_")
 for name in {list(asked)!r}:
     print(*(name_of(each, root) for each in watch().needs([str(root / f"{{name}}_.py")])))

@@ -453,6 +453,7 @@ def runs_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnx_parity.harness.commands.run.exit_code_of", run)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs_forked")
 def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
     (project / "test_beside.py").write_text("def test_never_run(): assert False\n")
@@ -461,6 +462,7 @@ def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
     assert {record.name for record in read_records(project / "runs" / "last")} == {"elu", "relu"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs_forked")
 def test_a_run_says_where_its_time_went(project: Path) -> None:
     given = ("-n", "0", "--opsets", "13", "--devices", "cpu", "--no-report", "--profile")
@@ -476,6 +478,7 @@ def test_a_run_says_where_its_time_went(project: Path) -> None:
     assert sum(profile["workers"]["main"]["stages"].values()) < profile["workers"]["main"]["in_cells"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs_forked")
 def test_a_run_of_several_exporters_shows_them_beside_each_other(project: Path) -> None:
     given = ("-n", "0", "--opsets", "13", "--devices", "cpu", "--no-report", "--exporters", "parity,torch_script")

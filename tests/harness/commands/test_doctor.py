@@ -95,6 +95,7 @@ def test_a_package_that_does_not_import_is_broken(monkeypatch: pytest.MonkeyPatc
     assert check.found.startswith(f"{metadata.version('onnx-ir')} cannot be imported: ModuleNotFoundError: ")
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_line_each_and_speaks_json() -> None:
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0

@@ -126,6 +126,7 @@ def verdict_of(names: Names) -> GateResult:
     return GateResult("before", names.run, actions, findings, causes, [names.change], counts, True, [])
 
 
+@pytest.mark.slow
 @patient
 @given(st.builds(Names, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS))
 def test_every_output_of_the_gate_is_well_formed(names: Names) -> None:

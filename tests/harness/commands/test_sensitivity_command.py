@@ -55,6 +55,7 @@ def test_what_no_case_tells_is_listed(file: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_no_case_could_tell_has_a_reason(file: str) -> None:
     reasons = Path("untold.toml")
     reasons.write_text('"elu(alpha) has its default" = "of positive numbers it makes no difference"')

@@ -27,6 +27,7 @@ def test_nothing_is_absent_that_can_be_there(coverage: dict[str, DomainCoverage]
     assert [each for shares in (main, learning) for kind in shares.values() for each in kind.absent] == []
 
 
+@pytest.mark.slow
 def test_what_no_case_can_have_has_a_reason(coverage: dict[str, DomainCoverage]) -> None:
     shares = coverage["ai.onnx"].shares
     assert {kind: len(share.exempt) for kind, share in shares.items() if share.exempt} == {

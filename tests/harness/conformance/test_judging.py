@@ -123,6 +123,7 @@ def test_a_field_that_no_waiver_has_is_refused(tmp_path: Path, pack: Path) -> No
         judged(submit(tmp_path / "misspelt", pack, {ABS: "wrong"}, [misspelt]), pack)
 
 
+@pytest.mark.slow
 def test_the_waivers_that_are_kept_here_follow_the_schema_and_name_what_is_there() -> None:
     kept = {path.stem: msgspec.json.decode(path.read_bytes(), type=list[Waiver])
             for path in Path(conformance.__file__).parent.glob("waivers/*.json")}  # fmt: skip

@@ -75,6 +75,7 @@ def failure(pytester: pytest.Pytester, *words: str) -> tuple[str, list[str]]:
     return record.reason, shlex.split(again)
 
 
+@pytest.mark.slow
 def test_the_seed_and_the_limits_are_those_of_the_run(cases: pytest.Pytester) -> None:
     chosen = ("cases.py::loud::loud-float32-opset9-cpu-trace-onnxruntime",)
     with_seed, again = failure(cases, *chosen, "--seed", "3", "--stage-seconds", "60,export=90")

@@ -129,6 +129,7 @@ def test_a_lowering_that_raises_is_found_as_well(wrong: Callable[[str, Callable[
     assert "failed with IndexError: off by one" in found.first.error
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_the_window(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
     class Deep(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -103,6 +103,7 @@ def test_a_file_is_collected_from_its_listing_where_no_cell_is_run(project: Path
     assert "sine is declared twice" in run(project, "pytest", "--collect-only", "-q", "cases").text
 
 
+@pytest.mark.slow
 def test_a_listing_that_is_kept_imports_no_torch(project: Path) -> None:
     names, _ = listed(project)
     command = [sys.executable, "-X", "importtime", "-m", "onnx_parity", "list"]
@@ -124,6 +125,7 @@ def test_a_file_outside_of_the_settings_is_listed_by_its_name(project: Path) -> 
     assert listed(project, "mine.py", "oth*") == (["other"], True)
 
 
+@pytest.mark.slow
 def test_a_listing_that_is_damaged_is_taken_anew(project: Path) -> None:
     assert listed(project)[1]
     [kept] = (project / "runs").glob(".listing-*.json")

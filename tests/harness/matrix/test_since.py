@@ -168,6 +168,7 @@ odd = op(F.glu, floats(2, 3))
 """
 
 
+@pytest.mark.slow
 def test_a_run_since_another_runs_what_changed_and_a_sample(tmp_path: Path) -> None:
     slopes = ", ".join(f"0.{number}" for number in range(100, 180))
 
@@ -246,6 +247,24 @@ def test_a_module_or_data_that_a_program_uses_and_that_changed_is_run_again(tmp_
     (tmp_path / "factor.txt").write_text("3")
     _, records = run_since()
     assert records["scaled"].rerun == "factor.txt changed"
+
+
+def test_cells_depend_on_no_tests_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import for_all\n")
+    (tmp_path / "for_all.py").write_text("")
+    (tmp_path / "cases.py").write_text(
+        "import torch\nfrom onnx_parity.harness.case import floats, op\n"
+        "import for_both\nrelu = op(torch.relu, floats(2, 3))\n"
+    )
+    (tmp_path / "for_both.py").write_text("")
+    (tmp_path / "for_tests.py").write_text("")
+    (tmp_path / "test_it.py").write_text("import for_both, for_tests\ndef test_it():\n    assert for_tests\n")
+    options = (*LEAN, "-n", "0", "--opsets", "9", "--devices", "cpu", "test_it.py", "cases.py")
+    run_project(tmp_path, "pytest", *options)
+    (record,) = read_records(tmp_path / "runs" / "last")
+    names = {each.partition(" ")[0] for each in record.depends}
+    assert names >= {"conftest.py", "for_all.py", "for_both.py"}
+    assert names.isdisjoint({"test_it.py", "for_tests.py"})
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def cases() -> Sequence[OnnxCase]:
     return declared_cases()
 
 
+@pytest.mark.slow
 def test_ids_are_unique_and_fit_for_files(cases: Sequence[OnnxCase]) -> None:
     counts = Counter(case.id for case in cases)
     assert [id_ for id_, count in counts.items() if count > 1] == []

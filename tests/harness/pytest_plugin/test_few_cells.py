@@ -67,6 +67,7 @@ def test_what_cannot_be_imported_is_left_to_pytest_to_report(file: Path, text: s
     assert are_few([file], "sine", lambda name: None)
 
 
+@pytest.mark.slow
 def test_a_run_of_few_cells_has_no_workers(file: Path) -> None:
     ran = run(file.parent, "parity", "run", file.name, "-k", "sine and opset9", "--no-report", PYTHONPATH=str(ROOT))
     assert ran.code == 0, ran.text

@@ -208,6 +208,7 @@ def test_without_workers_cells_run_in_the_same_process(tmp_path: Path) -> None:
     ) in run.text
 
 
+@pytest.mark.slow
 def test_the_pace_of_a_run_is_printed_in_lines(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
     (tmp_path / "cases.py").write_text(PASSING)
@@ -220,6 +221,7 @@ def test_the_pace_of_a_run_is_printed_in_lines(tmp_path: Path) -> None:
     assert not any(line.strip(".") == "" and line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_run_in_another_folder_prints_the_command_for_its_report(tmp_path: Path) -> None:
     (tmp_path / "cases.py").write_text(PASSING)
     found = run_pytest(tmp_path, "cases.py", "-k", "relu and opset9", "--devices", "cpu", "--runs", "kept")
@@ -234,6 +236,7 @@ def test_usage_errors_of_a_worker_are_reported(tmp_path: Path) -> None:
     assert f"ERROR: not found: {tmp_path}/cases.py::nothing" in run.text
 
 
+@pytest.mark.slow
 def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases/*.py test_*.py\n")
     (tmp_path / "cases").mkdir()
@@ -263,6 +266,7 @@ def test_errors_of_collection_are_not_failures_of_cells(tmp_path: Path, workers:
         assert f"{told} {run.folder.resolve()}\n" in run.text
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_at_a_failure_prints_how_to_resume(tmp_path: Path) -> None:
     (tmp_path / "cases.py").write_text(PASSING + "odd = op(F.glu, floats(2, 3))\nlater = op(F.relu, floats(2))\n")
     given = ("--opsets", "9", "--devices", "cpu", "cases.py")
@@ -280,6 +284,7 @@ def pytest_runtest_logreport(report):
 """
 
 
+@pytest.mark.slow
 def test_a_cell_that_was_begun_ahead_of_an_interruption_is_not_lacking(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_INTERRUPTED)
     (tmp_path / "cases.py").write_text(

@@ -99,6 +99,7 @@ def test_what_is_no_table_or_no_toml_is_told(tmp_path: Path) -> None:
         find_project(tmp_path)
 
 
+@pytest.mark.slow
 def test_commands_and_pytest_follow_the_settings(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     root = written(pytester.path, _SETTINGS)
     monkeypatch.chdir(root)

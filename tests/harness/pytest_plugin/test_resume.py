@@ -58,6 +58,7 @@ def test_a_run_that_was_killed_goes_on(killed: Path) -> None:
     assert len(list((killed / "runs").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_in_the_folder_where_it_is_now(killed: Path) -> None:
     moved = (killed / "runs" / "last").resolve().rename(killed / "runs" / "kept")
     resumed = run_project(killed, "parity", "run", "--resume", "runs/kept", "-n", "0", "--no-report")
@@ -87,6 +88,7 @@ def test_a_stopped_run_prints_how_to_resume(tmp_path: Path, workers: str, number
     assert not end.whole
 
 
+@pytest.mark.slow
 def test_a_run_of_another_environment_is_not_gone_on_with(killed: Path) -> None:
     info = read_info(killed / "runs" / "last")
     create_run(killed / "runs", replace(info, id="of-another-one", packages={**info.packages, "onnx": "1.0.0"}))

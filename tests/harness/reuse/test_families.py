@@ -140,6 +140,7 @@ def test_an_operator_that_is_replaced_from_now_on_concerns_every_cell(
     assert not _is_known(tmp_path, _cell("elu", _ELU))
 
 
+@pytest.mark.slow
 def test_cells_that_share_a_capture_or_a_model_or_a_remembered_result_have_asked_for_the_same(tmp_path: Path) -> None:
     first = _ran(tmp_path, _cell("elu", _ELU, opset=9))
     assert (Aspect.RESULT, "aten::elu") in first

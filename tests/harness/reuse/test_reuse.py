@@ -201,6 +201,7 @@ def _settle(folder: Path, outcome: Outcome, **changes: object) -> bool:
     return _reuse(folder, run="second").before_export(outcome.cell) is not None
 
 
+@pytest.mark.slow
 def test_what_ended_for_want_of_something_is_never_kept(tmp_path: Path) -> None:
     it = cell(_ELU)
     passed = Outcome(it, "onnxruntime", Stage.RERUN_VALUES, metrics=METRICS)

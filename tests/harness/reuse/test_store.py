@@ -110,6 +110,7 @@ def _write_for_ever(folder: Path, seed: int) -> None:
         store.write(key, key.encode() * rng.randrange(1, 2000))
 
 
+@pytest.mark.slow
 def test_many_processes_write_at_once_and_some_are_killed(tmp_path: Path) -> None:
     writers = [get_context("fork").Process(target=_write_for_ever, args=(tmp_path, seed)) for seed in range(4)]
     for writer in writers:

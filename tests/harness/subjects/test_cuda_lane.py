@@ -130,6 +130,7 @@ def test_without_a_device_every_cell_of_the_lane_has_the_reason(
     assert found.code == 0
 
 
+@pytest.mark.slow
 def test_declarations_may_ask_for_a_device_before_the_process_for_cells_is_forked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

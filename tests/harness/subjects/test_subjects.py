@@ -240,6 +240,7 @@ def test_each_of_torchs_exporters_has_two_ways_in() -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_exported_program_is_what_the_exporter_is_given() -> None:
     pytest.importorskip("onnxscript")
     outcome = only(outcomes(_SCALED, at(18, exporters=("torch_dynamo",), captures=(Capture.EXPORTED_PROGRAM,))))

@@ -174,6 +174,7 @@ def test_the_largest_and_the_smallest_are_followed() -> None:
         assert_agrees(made, _extremes, torch.randn(size, 3))
 
 
+@pytest.mark.slow
 def test_more_paths_than_are_recorded_are_refused() -> None:
     def program(x: Tensor) -> Tensor:
         total = x[0] * 0

@@ -24,6 +24,7 @@ def functions_of(module: ModuleType) -> Iterator[FunctionType]:
                 yield each
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", [argparse, torch.nn.functional, torch.optim.lr_scheduler], ids=lambda each: each.__name__
 )
