@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 import torch
@@ -133,7 +134,9 @@ def test_rows_say_what_is_due() -> None:
 def test_a_case_that_ends_its_process_is_left_out() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         lowest = F.elu(x, 0.5)
-        return os.abort() if lowest[0] < -0.5 else lowest
+        if lowest[0] < -0.5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return lowest
 
     declarations = [op(program, floats(3, low=-9, high=-8)), op(F.elu, floats(3, low=-9, high=-8), alpha=0.5)]
     selection = Selection(devices=(Device.CPU,), opsets=(18,))
@@ -141,7 +144,7 @@ def test_a_case_that_ends_its_process_is_left_out() -> None:
     steps: list[None] = []
     ended, other = look_at_all([(each, False) for each in cells], 0, 1, lambda: steps.append(None))
     assert isinstance(ended, NotLookedAt)
-    assert ended.reason == "its process was killed by SIGABRT"
+    assert ended.reason.startswith("its process was killed by SIGKILL")
     assert isinstance(other, Looked)
     assert other.told == [(Alteration("elu", Kind.DEFAULT, "alpha"), True)]
     assert len(steps) == 2
