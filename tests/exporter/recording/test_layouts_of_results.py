@@ -11,6 +11,7 @@ from torch import Tensor
 
 import onnx_parity
 from tests.exporter.subjects import assert_agrees
+from tests.thinned import one_in
 
 
 @torch.jit.script
@@ -151,7 +152,7 @@ _OF_IMAGES: list[Callable[[Tensor], Tensor]] = [
 ]
 
 
-@pytest.mark.parametrize("use", _OF_IMAGES)
+@pytest.mark.parametrize("use", one_in(2, _OF_IMAGES))
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_images_whose_channels_the_program_puts_last(use: Callable[[Tensor], Tensor]) -> None:
     """Their copies do not have their memory, but where `contiguous` returned what lies in both orders as it was."""

@@ -23,6 +23,7 @@ from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.tracing.to_record import ToRecord
 from onnx_parity.exporter.tracing.trace import trace
 from onnx_parity.harness.cases.opinfo_samples import all_entries
+from tests.thinned import one_in
 
 #: The pointwise operators whose results are described by one of a few rules.
 _POINTWISE = {
@@ -327,7 +328,7 @@ def _slid(x: torch.Tensor, window: Any) -> list[Callable[[], torch.Tensor]]:
 
 
 @pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["few", "many"])
-@pytest.mark.parametrize("axes", [{}, {0: "batch"}, {2: "height"}], ids=["static", "batch", "height"])
+@pytest.mark.parametrize("axes", one_in(2, [{}, {0: "batch"}, {2: "height"}]), ids=["static", "batch", "height"])
 def test_windows_slide_as_fake_tensors_say(
     compared: Callable[[str], set[str]], axes: dict[int, str], many: bool
 ) -> None:

@@ -24,6 +24,7 @@ from onnx_parity.exporter.torch_inside.imports import StandIn
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction, ScriptMethod
 from tests.exporter.subjects import Classifier, images
+from tests.thinned import one_in
 
 
 class Halved(torch.autograd.Function):
@@ -261,7 +262,7 @@ def test_threads_export_train_and_call_at_once(alone: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize("first_ends", ["first", "last"])
-@pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
+@pytest.mark.parametrize("fails", one_in(2, [False, True]), ids=["succeeds", "fails"])
 def test_overlapping_exports_leave_torch_as_it_was(first_ends: str, fails: bool) -> None:
     recording, finish = threading.Event(), threading.Event()
 

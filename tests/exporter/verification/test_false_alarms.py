@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import onnx_parity
+from tests.thinned import one_in
 
 SEEDS = range(10)
 
@@ -22,7 +23,7 @@ def test_norms_of_constant_images(fill: float, axes: Any) -> None:
         onnx_parity.export(norm.eval(), (x,), input_names=["x"], dynamic_axes=axes, verify=True)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", one_in(3, SEEDS))
 def test_divergence_of_equal_distributions(seed: int) -> None:
     torch.manual_seed(seed)
     logits = torch.rand(4, 6)
