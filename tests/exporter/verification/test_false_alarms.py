@@ -53,6 +53,36 @@ def test_large_numbers_times_a_sigmoid_that_is_almost_0(seed: int, dtype: torch.
     onnx_parity.export(lambda x: F.silu(200 * x), (torch.randn(30, 40, dtype=dtype),), verify=True)
 
 
+_OF_CANCELLING = [
+    lambda x: F.binary_cross_entropy_with_logits(x, torch.zeros_like(x), reduction="none"),
+    lambda x: F.kl_div(x.log_softmax(0), (x * (1 + 1e-7)).softmax(0), reduction="none"),
+    lambda x: torch.logit(torch.sigmoid(x / 2)),
+    lambda x: 1 - torch.cos(x * 1e-6),
+    lambda x: torch.log(torch.cosh(x * 1e-7)),
+    lambda x: torch.lgamma(1 + x.abs() * 1e-6),
+]
+
+
+@pytest.mark.parametrize("f", _OF_CANCELLING)
+def test_numbers_in_float64_that_cancel(f: Any) -> None:
+    """Nothing wider says what the program should give."""
+    x = torch.linspace(-40, 40, 41, dtype=torch.float64)
+    onnx_parity.export(f, (x,), verify=True)
+
+
+@pytest.mark.parametrize(
+    ("f", "operator", "wrong"),
+    [
+        (lambda x: torch.sin(x) * 3, "aten::sin", lambda g, x: g.op("Add", g.op("Sin", x), g.const(1e-10, x.dtype))),
+        (lambda x: 1 - torch.cos(x), "aten::cos", lambda g, x: g.op("Cos", g.op("Mul", x, g.const(1 + 1e-9, x.dtype)))),
+    ],
+)
+def test_numbers_in_float64_that_are_wrong_by_more_than_cancels(f: Any, operator: str, wrong: Any) -> None:
+    x = torch.linspace(-4, 4, 41, dtype=torch.float64)
+    with pytest.raises(onnx_parity.VerificationError, match="the outputs of the model differ"):
+        onnx_parity.export(f, (x,), verify=True, custom_translation_table={operator: wrong})
+
+
 class _Masked(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
