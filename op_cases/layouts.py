@@ -48,6 +48,15 @@ def stacked_and_written(x: torch.Tensor) -> torch.Tensor:
     return y + flat.sum()
 
 
+def convolved_after_a_write(x: torch.Tensor) -> torch.Tensor:
+    """The write is through a view whose strides do not tell how the axis of one channel lies."""
+    y = x[:, :1] + 0
+    y.permute(0, 2, 3, 1).reshape(-1, 1).add_(1)
+    y = F.conv2d(torch.stack([y, y], -1)[..., 0], y.new_ones(2, 1, 1, 1))
+    y.permute(0, 2, 3, 1).flatten().zero_()
+    return y
+
+
 def scaled_by_strides(x: torch.Tensor) -> torch.Tensor:
     return x * x.stride(1) + (x * 2).stride(-1)
 
@@ -121,6 +130,9 @@ writes_through_contiguous = op(written_through_contiguous, **_LAID)
 writes_through_channels_last = op(written_through_channels_last, **_LAID)
 writes_after_padding = op(padded_and_written, **_LAID)
 writes_after_stacking = op(stacked_and_written, **_LAID)
+kernels_after_writes = op(
+    convolved_after_a_write, _IMAGES, dynamic=_LAID["dynamic"], sizes=_LAID["sizes"]
+)
 strides_of_inputs = op(scaled_by_strides, **_LAID)
 questions_about_layouts = op(branched, **_LAID)
 questions_behind_views = op(branched_behind_a_view, floats(3, 2), dynamic={"x": {0: "rows", 1: "columns"}})

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 #: Operators whose results do not lie in memory as their arguments do.
 _LAID_OUT_ANEW = frozenset(f"aten::{name}" for name in ("addmm", "baddbmm", "bmm", "linear", "matmul", "mm", "mv"))
+#: Decisions with which it matters how a tensor lies that the program has written to.
+_OF_WRITTEN = frozenset({Decision.LAYOUTS_OF_WRITTEN, Decision.LAYOUTS_OF_KERNELS})
 
 
 def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
@@ -312,8 +314,9 @@ class LayoutsAsked:
             self._decide(tensor, expressions(tensor.stride()))
 
     def following_writes(self) -> AbstractContextManager[Any]:
-        """A context in which tensors that the program writes to keep their strides, if that has been decided."""
-        if Decision.LAYOUTS_OF_WRITTEN not in self._recorder.decisions:
+        """A context in which tensors that the program writes to keep their strides, if that has been decided, or if
+        kernels are to lay their results, which they do by how their arguments lie."""
+        if _OF_WRITTEN.isdisjoint(self._recorder.decisions):
             return nullcontext()
         self._written = WrittenLayouts(self._recorder)
         return self._written
