@@ -130,9 +130,7 @@ writes_through_contiguous = op(written_through_contiguous, **_LAID)
 writes_through_channels_last = op(written_through_channels_last, **_LAID)
 writes_after_padding = op(padded_and_written, **_LAID)
 writes_after_stacking = op(stacked_and_written, **_LAID)
-kernels_after_writes = op(
-    convolved_after_a_write, _IMAGES, dynamic=_LAID["dynamic"], sizes=_LAID["sizes"]
-)
+kernels_after_writes = op(convolved_after_a_write, _IMAGES, dynamic=_LAID["dynamic"], sizes=_LAID["sizes"])
 strides_of_inputs = op(scaled_by_strides, **_LAID)
 questions_about_layouts = op(branched, **_LAID)
 questions_behind_views = op(branched_behind_a_view, floats(3, 2), dynamic={"x": {0: "rows", 1: "columns"}})
