@@ -39,7 +39,7 @@ BUDGETS = {
     "exporter/torch_inside": 4030,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 3550,
-    "exporter/verification": 3170,
+    "exporter/verification": 3180,
     "harness": 3560,
     "harness/any_size": 440,
     "harness/bisecting": 500,

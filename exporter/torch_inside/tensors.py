@@ -25,6 +25,7 @@ __all__ = [
     "nested_tensors",
     "overlap",
     "parameters_of",
+    "shares_memory",
     "tables_of_hooks",
 ]  # fmt: skip
 
@@ -69,6 +70,13 @@ def identity_of_memory(tensor: torch.Tensor) -> int:
     """A number that tensors with the same memory have in common."""
     identity: int = tensor.untyped_storage()._cdata
     return identity
+
+
+def shares_memory(tensor: torch.Tensor) -> bool:
+    """Whether there is another tensor with the same memory."""
+    memory = tensor.untyped_storage()
+    held: int = torch._C._storage_Use_Count(memory._cdata)
+    return held > 2  # By the tensor, and by what it was asked with.
 
 
 def memory_of_constant(constant: torch.Tensor | None) -> int | None:

@@ -8,17 +8,18 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.recording.fakes.fake_mode import expressions
+from onnx_parity.exporter.recording.fakes.metadata import Metadata
 from onnx_parity.exporter.registry.recorded import decomposition_of
 
 __all__ = ["resized"]
 
 
 @decomposition_of("aten::resize")
-def resized(self: torch.Tensor, size: Sequence[Any], *, memory_format: torch.memory_format | None = None) -> Any:
-    """The elements of the tensor, and zeros after them, where torch leaves any numbers."""
-    count = math.prod(size)
-    missing: Any = torch.sym_max(count - self.numel(), 0)
-    return torch.cat([self.flatten(), self.new_zeros(missing)])[:count].reshape(size)
+def resize(self: torch.Tensor, size: Sequence[Any], *, memory_format: torch.memory_format | None = None) -> Any:
+    """Functionalization makes a view of a tensor that becomes smaller, and leaves this result out."""
+    return self.new_zeros(size) if math.prod(size) <= self.numel() else resized(self, size)
 
 
 @decomposition_of("aten::resize_as")
@@ -26,3 +27,16 @@ def resized_as(
     self: torch.Tensor, the_template: torch.Tensor, *, memory_format: torch.memory_format | None = None
 ) -> Any:
     return resized(self, the_template.shape)
+
+
+def resized(self: torch.Tensor, size: Sequence[Any]) -> Any:
+    """The elements of the tensor, and zeros after them, where torch leaves any numbers."""
+    if not Metadata(self.dtype, expressions(self.shape), expressions(self.stride()), self.device).is_contiguous:
+        raise refused_here(
+            "the program gives other sizes to a tensor that is not contiguous, by resize_ or resize_as_, which takes "
+            "its elements in the order in which they lie in memory: resize a copy, "
+            "clone(memory_format=torch.contiguous_format)"
+        )
+    count = math.prod(size)
+    missing: Any = torch.sym_max(count - self.numel(), 0)
+    return torch.cat([self.flatten(), self.new_zeros(missing)])[:count].reshape(size)

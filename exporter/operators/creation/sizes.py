@@ -10,8 +10,10 @@ import torch
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.operators.creation.decompositions import resized
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
+from onnx_parity.exporter.torch_inside.tensors import shares_memory
 
 __all__ = ["space_from_both_ends"]
 
@@ -192,4 +194,9 @@ def resize_as(torchs: _Function, self: torch.Tensor, the_template: torch.Tensor,
 def _resized(self: torch.Tensor, shape: Sequence[Any]) -> Any:
     if not any(isinstance(size, Varying) for size in (*shape, *self.shape)):
         return NotImplemented
+    if shares_memory(self):
+        raise refused_here(
+            "the program gives other sizes to a tensor in place, by resize_ or resize_as_, and another tensor has its "
+            "memory too: take a slice and reshape it, or resize a clone"
+        )
     return self.set_(resized(self, shape))

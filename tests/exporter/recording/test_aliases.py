@@ -158,3 +158,34 @@ def test_a_write_to_an_einsum_is_seen_in_views_of_it_alone() -> None:
 
     factors = torch.rand(2, 3, 4), torch.rand(2, 4, 5)
     assert_agrees(onnx_parity.export(writes, factors), writes, *factors)
+
+
+def resized_view(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.view(-1).resize_(x.shape[0]).add_(1)
+    return y
+
+
+def resized_base(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    flat = y.view(-1)
+    y.resize_(x.shape[0], 2).add_(1)
+    return y, flat
+
+
+@pytest.mark.parametrize("f", [resized_view, resized_base])
+def test_tensors_that_share_memory_get_no_dynamic_sizes_in_place(f: Any) -> None:
+    x = torch.rand(4, 3)
+    program = onnx_parity.export(f, (x,))
+    torch.testing.assert_close(program(x), f(x))
+    with pytest.raises(onnx_parity.CaptureError, match="another tensor has its memory too: take a slice"):
+        onnx_parity.export(f, (x,), dynamic_shapes=({0: "rows"},))
+
+
+@pytest.mark.parametrize("axes", [None, ({0: "rows"},)])
+def test_tensors_that_are_not_contiguous_get_no_more_elements(axes: Any) -> None:
+    x = torch.rand(4, 3)
+    with pytest.raises(onnx_parity.CaptureError, match="other sizes to a tensor that is not contiguous"):
+        onnx_parity.export(lambda x: (x.t() * 1).resize_(20)[:12], (x,), dynamic_shapes=axes)
+    with pytest.raises(onnx_parity.CaptureError, match="other sizes to a tensor that is not contiguous"):
+        onnx_parity.export(lambda x: (x.t() * 1).resize_as_(x[0]), (x,), dynamic_shapes=axes)
