@@ -47,3 +47,13 @@ writes_of_nothing = op(
         {"x": floats(3, 4), "places": ints(0, high=4), "y": floats(3, 0)},
     ],
 )
+
+
+def written_one_after_the_other(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    torch._foreach_mul_([y, y[1:], y[:, :2]], [2.0, 3.0, 4.0])
+    torch._foreach_zero_([y[:1]])
+    return y
+
+
+lists_that_share_memory = op(written_one_after_the_other, floats(3, 4), dynamic={"x": {0: "rows", 1: "columns"}})
