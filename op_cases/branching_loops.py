@@ -1,6 +1,6 @@
 """Loops of Python over a dynamic axis whose bodies branch on the number of the iteration, or leave the loop by it.
 
-Those that branch on values are in `tests/exporter/recording/python_loops/`: with static sizes they are unrolled.
+Those that branch on values, or end by them, are in `tests/exporter/recording/python_loops/`.
 """
 
 from __future__ import annotations

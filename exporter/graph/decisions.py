@@ -56,6 +56,8 @@ class Decision(enum.Enum):
     OWN_COMPREHENSIONS = enum.auto()
     #: Paths did not help: no code is written down with them.
     AS_WRITTEN = enum.auto()
+    #: A loop that ends by the value of a tensor is one of the model, instead of as many iterations as in the example.
+    LOOPS_BY_VALUES = enum.auto()
     #: `torch.vmap` over a dynamic axis is a loop over it, and not torch's rule of each operator for one more axis.
     VMAP_AS_LOOP = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.

@@ -79,11 +79,11 @@ def capturing_surroundings(*, with_symbols: bool = False) -> Iterator[None]:
         yield
 
 
-def loops_followed(recorder: Recorder) -> Callable[[FrameType, Any], bool | None]:
+def loops_followed(recorder: Recorder) -> Callable[..., bool | None]:
     """Have loops over dynamic sizes recorded. What records them is imported by the first one. Returns the function that
     tells what a frame is to do that asks a condition on sizes by which it may leave a `while`."""
     from onnx_parity.exporter.sizes.looped import Items
-    from onnx_parity.exporter.torch_inside.loops.loops_of_python import test_of_loop
+    from onnx_parity.exporter.torch_inside.loops.loops_of_python import test_of_call, test_of_loop
 
     loops: Any = None
 
@@ -92,9 +92,9 @@ def loops_followed(recorder: Recorder) -> Callable[[FrameType, Any], bool | None
 
         Items.loop = PythonLoop
 
-    def stays(frame: FrameType, question: Any) -> bool | None:
+    def stays(frame: FrameType, question: Any, is_returned: bool = False) -> bool | None:
         nonlocal loops
-        test = test_of_loop(frame)
+        test = test_of_call(frame) if is_returned else test_of_loop(frame)
         if test is None or test.is_in_for:
             return None
         if loops is None:

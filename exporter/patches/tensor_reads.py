@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.dispatch.functional import unwrapped
+from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.torch_inside.frames import (
@@ -49,11 +50,36 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
 def _is_nonzero(torchs: Callable[..., Any], self: Any) -> Any:
     """Whether a number is not zero, as a truth value that is computed: other numbers may have the same."""
     is_tensor = isinstance(self, torch.Tensor)
+    if is_tensor and _are_looped() and (stays := _stays_in_loop(self)) is not None:
+        return stays
     if is_tensor and self.dtype is not torch.bool and not self.is_quantized:
         self = self != 0
     elif is_tensor and isinstance(self.storage_offset(), torch.SymInt):
         self = self.clone()  # torch asks for the number of elements, which it takes to be symbolic too.
     return torchs(self)
+
+
+def _are_looped() -> bool:
+    """Whether loops that end by values are to be loops of the model."""
+    return Decision.LOOPS_BY_VALUES in recorder_here().decisions
+
+
+def _stays_in_loop(asked: torch.Tensor, *, is_returned: bool = False) -> bool | None:
+    """The answer to a value by which the program may leave a loop that becomes one of the model; None for others. The
+    function that asks may return it to the program, which then tests it."""
+    symbols, (frame, _) = recorder_here().fakes.symbols, who_asks(current_frame())
+    return None if symbols is None or not runs_users_code(frame) else symbols.stays_in_loop(frame, asked, is_returned)
+
+
+def _item(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
+    """The number in a tensor: a truth value may be one by which the program leaves a loop."""
+    is_flag = self.dtype is torch.bool and _are_looped()
+    return torchs(self) if not is_flag or (stays := _stays_in_loop(self, is_returned=True)) is None else stays
+
+
+def _are_close(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`torch.allclose`, as a truth value that is computed where the program may leave a loop by it."""
+    return torch.isclose(*args, **kwargs).all().item() if _are_looped() else torchs(*args, **kwargs)
 
 
 def _text(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
@@ -141,6 +167,9 @@ PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(torch.utils.dlpack, "to_dlpack", _read),
     FunctionCode(torch.utils.dlpack, "from_dlpack", _from_dlpack),
     FunctionAttribute(torch.Tensor, "__bool__", _is_nonzero),
+    FunctionAttribute(torch.Tensor, "item", _item),
+    FunctionAttribute(torch.Tensor, "allclose", _are_close),
+    FunctionAttribute(torch, "allclose", _are_close),
     FunctionAttribute(torch.Tensor, "is_nonzero", _is_nonzero),
     FunctionAttribute(torch, "is_nonzero", _is_nonzero),
     Attribute(torch.Tensor, "nbytes", _with_size_in_bytes),

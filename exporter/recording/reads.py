@@ -60,6 +60,8 @@ class Read(msgspec.Struct, eq=False):
     values: Sequence[Value]
     #: Whether it is only a part of what is spelled, such as the number of `range(n)`.
     is_within: bool
+    #: Whether it decides if the program leaves a loop.
+    ends_loop: bool
     #: What they are for the example inputs.
     tensors: Sequence[torch.Tensor] = ()
     #: The answer, if it was asked for a truth value.

@@ -34,6 +34,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     reads_or_writes_item,
     spelled_in,
 )
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import test_of_call, test_of_loop
 from onnx_parity.exporter.torch_inside.loops.structured_code import function_of, is_added
 
 if TYPE_CHECKING:
@@ -285,8 +286,10 @@ class Reader:
             self.refusal = FrozenValueError(text)
             raise self.refusal
         sources = [source for value in values for source in self._inputs_behind(value)]
-        spelled = "" if self._origins.step is not None else spelled_in(program_frame(current_frame()))
-        self.reads.append(Read(origin, text, spelled, sources, is_random, values, is_within))
+        frame = program_frame(current_frame())
+        spelled = "" if self._origins.step is not None else spelled_in(frame)
+        ends_loop = frame is not None and not is_random and (test_of_loop(frame) or test_of_call(frame)) is not None
+        self.reads.append(Read(origin, text, spelled, sources, is_random, values, is_within, ends_loop))
         return self.reads[-1]
 
     def _inputs_behind(self, value: Value) -> Iterator[Value]:

@@ -33,7 +33,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     library_names,
     module_that_calls,
 )
-from onnx_parity.exporter.torch_inside.loops.loops_of_python import iterated
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import begins_loop_to_leave, iterated
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
@@ -59,6 +59,12 @@ def _float(*args: Any) -> Any:
     return with_text_of_number(torch.sym_float(args[0])) if _is_of_a_size(args) else float(*args)
 
 
+def _bool(*args: Any) -> Any:
+    is_tensor = len(args) == 1 and isinstance(args[0], torch.Tensor)
+    is_looped = is_tensor and records_here() and Decision.LOOPS_BY_VALUES in recorder_here().decisions
+    return (args[0] != 0).item() if is_looped else bool(*args)
+
+
 def _read(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """A number that is read from a tensor, as `item` returns it: as a symbol if it depends on an input."""
     if len(args) != 1 or not isinstance(args[0], torch.Tensor) or args[0].dtype is torch.bool:
@@ -80,9 +86,14 @@ def _len(value: Any, /) -> Any:
 
 
 def _range(*args: Any) -> Any:
-    """A range of symbolic numbers, unless there are no more of them than of one number."""
+    """A range of symbolic numbers, unless there are no more of them than of one number; and one of known numbers over
+    which a loop goes that ends by the value of a tensor, where that is to be a loop of the model."""
     if not any(type(each) is torch.SymInt for each in args):
-        return range(*args)
+        numbers = range(*args)
+        is_looped = records_here() and Decision.LOOPS_BY_VALUES in recorder_here().decisions
+        if not (is_looped and len(numbers) > 1 and begins_loop_to_leave(current_frame(1))):
+            return numbers
+        return Range(numbers.start, numbers.stop, numbers.step)
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     items = Range(start, stop, step)
     return items if type(items.length) is torch.SymInt else [items.item(place) for place in range(items.length)]
@@ -230,11 +241,12 @@ def _note_caught(error: BaseException) -> bool:
     return False
 
 
-_NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
+_NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float, bool: _bool}
 #: The functions by the names of Python's.
 _WITH_SIZES: dict[str, Callable[..., Any]] = {
     "int": _int,
     "float": _float,
+    "bool": _bool,
     "len": _len,
     "map": _map,
     "type": _type,

@@ -117,7 +117,7 @@ class Symbols(NumbersOfValues):
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
-        self.stays_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
+        self.stays_in_loop: Callable[..., bool | None] = lambda frame, question: None
         #: Returns the answer that was given to such a question before, if it was asked.
         self.decided_before: Callable[[Expression], Plain | None] = lambda question: None
         #: Returns the answer to a condition that differs between the iterations of the innermost loop that is recorded.

@@ -18,7 +18,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +47,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     refuse_ignored_inputs,
     warn_of_static_axes,
 )
+from onnx_parity.exporter.tracing.exchanged_code import calls_with_sizes, structured_code
 from onnx_parity.exporter.tracing.silent import silent
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord, Variant
 
@@ -140,6 +140,8 @@ class _Tracing:
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
             return self.traced()
         is_right = self._is_right_with_other_values(traced)
+        if (looped := self._with_loops_by_values(traced)) is not None:
+            return looped
         if traced.text is not None and not is_right:
             raise CaptureError(
                 f"the program makes a text of a tensor or of a dynamic size{traced.text.placed}, and what it computes "
@@ -244,6 +246,21 @@ class _Tracing:
                 if further is None or Decision.RANKS_OF_EXAMPLE in found.decisions:
                     raise  # No decision gives tensors of both sides the same rank.
                 self._attempt = further
+
+    def _with_loops_by_values(self, traced: Traced) -> Traced | None:
+        """The recording in which loops that end by values are loops of the model; None where none can be."""
+        before = self._attempt
+        if before.has(Decision.LOOPS_BY_VALUES) or not any(each.ends_loop for each in traced.reads):
+            return None
+        self._attempt = before.deciding(Decision.SYMBOLS).deciding(Decision.LOOPS_BY_VALUES)
+        try:
+            looped = self.traced()
+        except OnnxExporterError:
+            looped = None  # They stay as many iterations as in the example, which is stated.
+        if looped is not None and len(looped.reads) < len(traced.reads):
+            return looped
+        self._attempt, self._as_written, self._leaves, self._failure = before, None, None, None
+        return None
 
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
@@ -441,7 +458,7 @@ class _Tracing:
         survivors, outer = Survivors(), sys.exception()
         try:
             surroundings = capturing_surroundings(with_symbols=attempt.has(Decision.SYMBOLS))
-            with surroundings, self._structured_code(attempt), self._calls_with_sizes(attempt):
+            with surroundings, structured_code(attempt, self._functions), calls_with_sizes(attempt, self._reached):
                 traced = record(wanted, attempt, survivors, self._reached)
                 if attempt.has(Decision.PATHS):
                     from onnx_parity.exporter.recording.python_loops.escaped import refuse_escaped
@@ -469,32 +486,6 @@ class _Tracing:
         if attempt.joined or attempt.variant.is_of_other_sizes:
             self._reached.restore()  # The program has also done what it does not for the sizes of the example.
 
-    def _structured_code(self, attempt: Attempt) -> AbstractContextManager[None]:
-        if not attempt.structured:
-            return nullcontext()
-        from onnx_parity.exporter.recording.python_loops.on_paths import Leaving, Paths
-        from onnx_parity.exporter.recording.python_loops.python_loop import comprehended
-        from onnx_parity.exporter.torch_inside.loops.structured_code import of_comprehensions, structuring
-
-        keys = of_comprehensions(attempt.structured) if attempt.has(Decision.AS_WRITTEN) else attempt.structured
-        return structuring(self._functions, keys, Paths, Leaving, comprehended)
-
     @property
     def _functions(self) -> list[Any]:
         return [function for function, _ in (*self._reached.functions, *self._reached.functions_of_libraries)]
-
-    def _calls_with_sizes(self, attempt: Attempt) -> AbstractContextManager[None]:
-        reached, has_symbols = self._reached, attempt.has(Decision.SYMBOLS)
-        if not has_symbols and not _asks_what_is_a_copy([names for _, names in reached.functions]):
-            return nullcontext()
-        from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES as CALLS
-
-        if not has_symbols:
-            return CALLS.comparing(reached.functions)
-        only_errors = attempt.has(Decision.PLAIN_NUMBERS)
-        return CALLS.within(reached.functions, reached.functions_of_libraries, only_errors=only_errors)
-
-
-def _asks_what_is_a_copy(names: Sequence[Collection[str]]) -> bool:
-    """Whether a program compares with `is`, and makes copies that may be none."""
-    return any("is" in each for each in names) and any("contiguous" in each or "to" in each for each in names)

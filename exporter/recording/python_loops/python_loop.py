@@ -159,7 +159,12 @@ def _recorded(blocks: Blocks, frames: Sequence[FrameType], items: Items, length:
 
 
 def _turns(
-    blocks: Blocks, frames: Sequence[FrameType], trips: Any, going: Leaf, parts: Sequence[Parts] = ()
+    blocks: Blocks,
+    frames: Sequence[FrameType],
+    trips: Any,
+    going: Leaf,
+    parts: Sequence[Parts] = (),
+    test: LoopTest | None = None,
 ) -> Generator[torch.Tensor, Leaf, None]:
     """The numbers of iterations, each time that frames are to run the body of a loop. Whether there is to be another
     iteration is sent back. After the last one, the variables of the frames are those after the loop."""
@@ -167,7 +172,7 @@ def _turns(
     recorder.reader.has_loops = True
     before = recorder.checkpoint()
     carried = CarriedValues(blocks, frames, parts)
-    paths = BodyPaths(blocks, carried, frames, test_of_loop(frames[0]))
+    paths = BodyPaths(blocks, carried, frames, test or test_of_loop(frames[0]))
     try:
         while True:
             steps = blocks.loop_in_steps(trips, going, carried.leaves, twice=True)
@@ -212,26 +217,35 @@ class LoopsAsked:
         self._running: dict[tuple[FrameType, int], tuple[int, Generator[torch.Tensor, Leaf, None], CaptureError]] = {}
         recorder.at_end.append(self._refuse_running)
 
-    def stays(self, frame: FrameType, test: LoopTest, question: Expression) -> bool | None:
+    def stays(self, frame: FrameType, test: LoopTest, question: Expression | torch.Tensor) -> bool | None:
         """The answer to a condition that a frame asks at a test by which it leaves a `while`, if it is the first one of
         an iteration; None if it asks something else."""
         running = self._running.get((frame, test.loop))
         if running is not None and running[0] != test.test:
             return None
-        going = self._blocks.over_sizes(question if test.stays else Not.of(question))
+        going = self._going(question, test.stays)
         try:
             if running is not None:
                 running[1].send(going)
             elif isinstance(going, bool) or not test.is_head or not (frames := frames_of_loop(frame)):
                 return None
             else:
-                turns = _turns(self._blocks, frames, None, going)
+                turns = _turns(self._blocks, frames, None, going, test=test)
                 self._running[frame, test.loop] = test.test, turns, left_otherwise(self._blocks, frames)
                 next(turns)
         except StopIteration:
             del self._running[frame, test.loop]
             return not test.stays
         return test.stays
+
+    def _going(self, question: Expression | torch.Tensor, stays: bool) -> Leaf:
+        """Whether there is an iteration, by the question of which this answer stays in the loop."""
+        if isinstance(question, Expression):
+            return self._blocks.over_sizes(question if stays else Not.of(question))
+        if not self._blocks.depends_on_input(question):
+            return bool(question) == stays
+        asked = self._blocks.truth(question.reshape(()))
+        return asked if stays else torch.logical_not(asked)
 
     def _refuse_running(self, program: object) -> Mapping[str, Any]:
         """Refuse a program that has returned from within a `while`."""

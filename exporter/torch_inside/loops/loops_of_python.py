@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 from onnx_parity.exporter.torch_inside.frames import asked_for_caller
 
 __all__ = [
-    "LoopTest", "assign", "carried_names", "frames_of_loop", "is_at_loop", "is_in_comprehension", "is_in_for",
-    "is_in_unpacking", "iterated", "number_unpacked", "place_in", "test_of_loop", "variables_of",
+    "LoopTest", "assign", "begins_loop_to_leave", "carried_names", "frames_of_loop", "is_at_loop",
+    "is_in_comprehension", "is_in_for", "is_in_unpacking", "iterated", "number_unpacked", "place_in", "test_of_call",
+    "test_of_loop", "variables_of",
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
@@ -137,6 +138,30 @@ def test_of_loop(frame: FrameType) -> LoopTest | None:
     """The test by which a frame that asks a condition, or an iterator for the next item, may leave the innermost loop
     that it runs; None if it asks something else."""
     return _known(frame.f_code, _tests, _tests_of_loops).get(reached(frame))
+
+
+def test_of_call(frame: FrameType) -> LoopTest | None:
+    """The same for a frame that calls what returns the truth value that is then tested."""
+    return _known(frame.f_code, _tests, _tests_of_loops).get(_behind(frame))
+
+
+def _behind(frame: FrameType) -> int:
+    """The place of the instruction that follows a call in a frame."""
+    code, at = frame.f_code.co_code, frame.f_lasti + 2
+    while code[at] == _CACHE:
+        at += 2
+    return at
+
+
+def begins_loop_to_leave(frame: FrameType) -> bool:
+    """Whether a call in a frame gives what a `for` goes over, whose body may leave it by what it asks."""
+    code, at = frame.f_code, _behind(frame)
+    if code.co_code[at] != _GET_ITER:
+        return False
+    heads = [place for place in range(at, len(code.co_code), 2) if code.co_code[place] == _FOR_ITER]
+    tests = _known(code, _tests, _tests_of_loops)
+    loop = tests[heads[0]].loop if heads and heads[0] in tests else None
+    return any(test.loop == loop and place != heads[0] for place, test in tests.items())
 
 
 #: What has been found in code, by its identity, with the code itself: constants in it may have no hash.

@@ -227,3 +227,21 @@ def plain_scan(x: torch.Tensor) -> torch.Tensor:
 
 def plain_map_rows(x: torch.Tensor) -> torch.Tensor:
     return x.sin() + x.sum(1, keepdim=True)
+
+
+def until_small(x: torch.Tensor) -> torch.Tensor:
+    while (x.abs().sum() > 1).item():
+        x = x / 2
+    return x
+
+
+def until_close(x: torch.Tensor) -> torch.Tensor:
+    while not x.allclose(x / 2, atol=0.1):
+        x = x / 2
+    return x
+
+
+def until_close_to_half(x: torch.Tensor) -> torch.Tensor:
+    while not torch.allclose(x, x / 2, atol=0.1):
+        x = x / 2
+    return x

@@ -67,6 +67,9 @@ from tests.exporter.torch_inside.programs import (
     seed_of_the_process,
     traced_or_itself,
     traced_or_scripted,
+    until_close,
+    until_close_to_half,
+    until_small,
     while_loop,
 )
 from tests.exporter.torch_inside.witness import RIGHT, Witness, check, exporting
@@ -400,6 +403,9 @@ WITNESSES: dict[str, Witness] = {
     "tensor_reads: torch.Tensor.__bool__": Witness(
         exporting(lambda x: x * 2 if x[0, 0] else x * 3, X, others=[(Y,)]), "AssumptionError"
     ),
+    "tensor_reads: torch.Tensor.item": Witness(exporting(until_small, X, others=[(Y,)]), "AssumptionError"),
+    "tensor_reads: torch.Tensor.allclose": Witness(exporting(until_close, X, others=[(Y,)]), "AssumptionError"),
+    "tensor_reads: torch.allclose": Witness(exporting(until_close_to_half, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.Tensor.is_nonzero": Witness(
         exporting(lambda x: x * 2 if x[0, 0].is_nonzero() else x * 3, X, others=[(Y,)]), "AssumptionError"
     ),
