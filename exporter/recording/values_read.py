@@ -51,6 +51,16 @@ _LEAVES_KNOWN = (
     "the program leaves a loop of known length, or returns from it, by what a loop over a dynamic size within it has "
     "found: run all iterations, and choose with torch.where"
 )
+_INSIDE = (
+    "the program turned a tensor into a Python value{}, inside a loop that is exported as a loop: its value changes from "
+    "one iteration to the next. Keep it a tensor."
+)
+_SIZE_INSIDE = (
+    "what the program computes{} depends on a number or a size that changes from one iteration to the next of a loop "
+    "that is exported as a loop, as that of x[i : i + 1] does where x may have fewer rows than there are iterations: "
+    "give axes that have always the same size one name, as Dim('rows'), and take single items as x[i]. Compute with "
+    "tensors instead of numbers that items of a tensor give."
+)
 #: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
 MOST_LISTED = 1024
 
@@ -192,7 +202,7 @@ class Reader:
     def _tensors(
         self, values: Sequence[Value], *, of_symbol: bool = False, altering: bool = True
     ) -> list[torch.Tensor]:
-        self._refuse_inside(values)
+        self._refuse_inside(values, of_symbol)
         read = self._note_read(values, is_within=of_symbol)
         with outside_of_recording(), torch.no_grad():
             tensors = [self._as_in_trial(value, self._evaluate(value)) for value in values]
@@ -310,21 +320,14 @@ class Reader:
         self._not_random = seen
         return False
 
-    def _refuse_inside(self, values: Sequence[Value]) -> None:
+    def _refuse_inside(self, values: Sequence[Value], of_symbol: bool) -> None:
         """Refuse values that a loop carries from one iteration to the next, since they differ between iterations."""
-        for value in values:
-            if self.is_inside(value):
-                origin = self._origins.find()
-                # No decision helps: a number that changes in each iteration cannot become a constant.
-                self.refusal = Reconsider(
-                    Decision.FIRST_ITERATIONS,
-                    refusal=CaptureError(
-                        f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is "
-                        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor. "
-                        f"{OF_EXPERTS}"
-                    ),
-                )
-                raise self.refusal
+        if any(map(self.is_inside, values)):
+            placed = self._origins.find().placed
+            refused = f"{_SIZE_INSIDE.format(placed)}" if of_symbol else f"{_INSIDE.format(placed)} {OF_EXPERTS}"
+            # No decision helps: a number that changes in each iteration cannot become a constant.
+            self.refusal = Reconsider(Decision.FIRST_ITERATIONS, refusal=CaptureError(refused))
+            raise self.refusal
 
     def decided_within(self, value: Value, tensor: torch.Tensor, of_sizes: Expression | None) -> bool | None:
         """The truth value that the body of a loop takes for one that differs between iterations, or that is a condition
