@@ -13,6 +13,7 @@ import torch
 
 from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.graph.decisions import Decision
+from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.torch_inside.frames import (
@@ -80,6 +81,13 @@ def _item(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
 def _are_close(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`torch.allclose`, as a truth value that is computed where the program may leave a loop by it."""
     return torch.isclose(*args, **kwargs).all().item() if _are_looped() else torchs(*args, **kwargs)
+
+
+def _are_equal(torchs: Callable[..., Any], one: torch.Tensor, other: torch.Tensor) -> Any:
+    """`torch.equal`, in the same way where the sizes are surely equal."""
+    is_looped = _are_looped() and one is not other and one.ndim == other.ndim
+    is_computed = is_looped and all(map(same_size, one.shape, other.shape))
+    return (one == other).all().item() if is_computed else torchs(one, other)
 
 
 def _text(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
@@ -172,6 +180,8 @@ PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(torch, "allclose", _are_close),
     FunctionAttribute(torch.Tensor, "is_nonzero", _is_nonzero),
     FunctionAttribute(torch, "is_nonzero", _is_nonzero),
+    FunctionAttribute(torch.Tensor, "equal", _are_equal),
+    FunctionAttribute(torch, "equal", _are_equal),
     Attribute(torch.Tensor, "nbytes", _with_size_in_bytes),
     *map(_asking, ("data_ptr", "is_set_to", "_is_view")),
     *map(_asked, ("_base", "_version")),

@@ -474,13 +474,11 @@ class Recorder(Uncompiled, TorchDispatchMode):
     # --- reading values -------------------------------------------------------------------------------------------
 
     def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
-        read = [each for each in args if isinstance(each, torch.Tensor)]
-
         def result(tensors: Sequence[torch.Tensor]) -> Any:
             with outside_of_modes():
                 return func(*map(as_in_program, tensors, read), *args[len(read) :])
 
-        values = [*map(self.value_of, read)]
+        values = [*map(self.value_of, read := [each for each in args if isinstance(each, torch.Tensor)])]
         of_sizes = self.size_conditions.get(values[0])
         if func is _NUMBER_OF and (decided := self.reader.decided_within(values[0], args[0], of_sizes)) is not None:
             return decided

@@ -52,8 +52,8 @@ _LEAVES_KNOWN = (
     "found: run all iterations, and choose with torch.where"
 )
 _INSIDE = (
-    "the program turned a tensor into a Python value{}, inside a loop that is exported as a loop: its value changes from "
-    "one iteration to the next. Keep it a tensor."
+    "the program turned a tensor into a Python value{}, inside a loop that is exported as a loop: its value changes "
+    "from one iteration to the next. Keep it a tensor."
 )
 _SIZE_INSIDE = (
     "what the program computes{} depends on a number or a size that changes from one iteration to the next of a loop "

@@ -137,20 +137,31 @@ def own_example(model: Any) -> OwnExample | None:
 
 def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:
     """Refuse keyword arguments without a parameter. Often they are a dict at the end of args, meant as one argument."""
-    if signature is None or any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+    unknown = [] if signature is None else [name for name in kwargs if name not in signature.parameters]
+    if signature is None or not unknown:
         return
-    unknown = [name for name in kwargs if name not in signature.parameters]
-    if unknown:
-        hint = (
-            " A dict at the end of args is taken as keyword arguments: if the program has a dict as an argument, put "
-            "an empty one after it, args=(..., {...}, {})."
-            if isinstance(args, (tuple, list)) and args and isinstance(args[-1], dict)
-            else ""
-        )
-        raise ArgumentError(
-            f"the program has no parameter {unknown[0]!r}: its parameters are "
-            f"{', '.join(signature.parameters) or 'none'}.{hint}"
-        )
+    has_dict = isinstance(args, (tuple, list)) and bool(args) and isinstance(args[-1], dict)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    if takes_any and not (has_dict and args[-1].keys() == kwargs.keys() and not _takes(signature, args[:-1], kwargs)):
+        return
+    hint = (
+        " A dict at the end of args is taken as keyword arguments: if the program has a dict as an argument, put "
+        "an empty one after it, args=(..., {...}, {})."
+        if has_dict
+        else ""
+    )
+    raise ArgumentError(
+        f"the program has no parameter {unknown[0]!r}: its parameters are "
+        f"{', '.join(signature.parameters) or 'none'}.{hint}"
+    )
+
+
+def _takes(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def refuse_unreadable(arguments: Mapping[str, Any]) -> None:

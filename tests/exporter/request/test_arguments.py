@@ -49,6 +49,15 @@ def test_dict_at_the_end_is_keyword_arguments_unless_an_empty_one_follows() -> N
     )
 
 
+def test_a_dict_at_the_end_is_no_keyword_arguments_where_a_parameter_would_lack_one() -> None:
+    def takes_dict(options: dict[str, torch.Tensor], **others: torch.Tensor) -> torch.Tensor:
+        return options["shift"] * len(others)
+
+    with pytest.raises(onnx_parity.ArgumentError, match=r"has no parameter 'shift': .* put an empty one after it"):
+        onnx_parity.export(takes_dict, ({"shift": X},))
+    assert_agrees(onnx_parity.export(takes_dict, ({"shift": X}, {})), takes_dict, {"shift": X})
+
+
 def test_what_is_no_tensor_is_built_in() -> None:
     def chosen(x: torch.Tensor, name: str, times: int, on: bool, nothing: None) -> torch.Tensor:
         return x * times if on and name == "times" and nothing is None else x

@@ -245,3 +245,15 @@ def until_close_to_half(x: torch.Tensor) -> torch.Tensor:
     while not torch.allclose(x, x / 2, atol=0.1):
         x = x / 2
     return x
+
+
+def until_equal(x: torch.Tensor) -> torch.Tensor:
+    while not x.equal(x.clamp(max=0.1)):
+        x = x - 0.2
+    return x
+
+
+def until_equal_to_less(x: torch.Tensor) -> torch.Tensor:
+    while not torch.equal(x, x.clamp(max=0.1)):
+        x = x - 0.2
+    return x

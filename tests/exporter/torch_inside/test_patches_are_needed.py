@@ -69,6 +69,8 @@ from tests.exporter.torch_inside.programs import (
     traced_or_scripted,
     until_close,
     until_close_to_half,
+    until_equal,
+    until_equal_to_less,
     until_small,
     while_loop,
 )
@@ -405,6 +407,8 @@ WITNESSES: dict[str, Witness] = {
     ),
     "tensor_reads: torch.Tensor.item": Witness(exporting(until_small, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.Tensor.allclose": Witness(exporting(until_close, X, others=[(Y,)]), "AssumptionError"),
+    "tensor_reads: torch.Tensor.equal": Witness(exporting(until_equal, X, others=[(Y,)]), "AssumptionError"),
+    "tensor_reads: torch.equal": Witness(exporting(until_equal_to_less, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.allclose": Witness(exporting(until_close_to_half, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.Tensor.is_nonzero": Witness(
         exporting(lambda x: x * 2 if x[0, 0].is_nonzero() else x * 3, X, others=[(Y,)]), "AssumptionError"

@@ -76,6 +76,16 @@ def _converged(x: Tensor) -> Tensor:
     return root
 
 
+def _propagated(x: Tensor) -> Tensor:
+    """The least number in each row, which is found step by step."""
+    while True:
+        less = torch.minimum(x, x.roll(1, 1))
+        if torch.equal(less, x):
+            break
+        x = less
+    return x
+
+
 def _nested(x: Tensor) -> Tensor:
     for _ in range(4):
         for k in range(5):
@@ -107,7 +117,7 @@ class _Decoder(nn.Module):
         return tokens, score
 
 
-PROGRAMS = [_halved, _until, _written, _collected, _broken, _returned, _converged, _nested, _Decoder()]
+PROGRAMS = [_halved, _until, _written, _collected, _broken, _returned, _converged, _propagated, _nested, _Decoder()]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
