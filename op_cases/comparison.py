@@ -184,6 +184,9 @@ shifts_named = op(
 shifts_out_of_range = op(
     lambda x, y: (x << y, x >> y, 3 << y, -3 >> y, x << 70, x >> 70), given([5, -5, 5, -5]), y=given([-1, -2, 64, 90])
 )
+shifts_below_zero = op(
+    lambda x, y: (x << y, x >> y), given([[5, -5, 7], [2**40 + 1, -(2**40), 2**62]]), y=given([-2, -3, -20])
+)
 shifts_of_any_size = op(
     lambda x, y: (x << y, x >> y, x[:, :1].byte() << torch.arange(3, dtype=torch.uint8)),
     ints(3, 4, low=0, high=120), y=ints(4, low=0, high=7),

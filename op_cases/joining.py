@@ -38,7 +38,7 @@ cat_sizes = op(
 )
 cat_promotes = op(lambda x, y: torch.cat([x, y]), floats(2, 3), ints(2, 3))
 cat_empty = op(lambda x: torch.cat([torch.empty(0), x, x.new_empty(0, 3)]), floats(2, 3))
-cat_empty_beside_blocks = op(lambda x: torch.cat([x, torch.empty(0), x], 1), floats(2, 3, 2))
+cat_empty_beside_blocks = op(lambda x, dim: torch.cat([x, torch.empty(0), x], dim), floats(2, 3, 2), dim=[1, -1])
 cat_one = op(lambda x: torch.cat([x]), floats(2, 3))
 concat = op(lambda x, y: (torch.concat((x, y), dim=-1), torch.concatenate((x, y))), floats(2, 3), floats(2, 3))
 cat_with_constant = op(lambda x: torch.cat([torch.zeros(x.shape[0], 1), x], 1), floats(2, 3), dynamic=BATCH)

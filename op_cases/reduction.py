@@ -28,7 +28,7 @@ _LAST = {"x": {2: "length"}}
 
 #: What is reduced has no axes.
 of_single_bools = op(
-    lambda x: (x[0, 0].sum(), x[0, 0].any(0), x[1, 1].all(), torch.amax(x[0, 1], 0), x[0, 0].sum(-1, keepdim=True)),
+    lambda x: (x[0, 0].sum(), x[0, 0].any(0), x[1, 1].all(), torch.amax(x[0, 1], 0), x[1, 2].sum(-1)),
     bools(2, 3),
 )
 

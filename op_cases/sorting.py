@@ -78,7 +78,7 @@ unique_in_turn = op(
     numbers(4, 5), dynamic=BATCH,
 )  # fmt: skip
 repeat_interleave_of_counts = op(
-    lambda n: (torch.repeat_interleave(n), n.repeat_interleave(n), torch.repeat_interleave(n[1:])),
+    lambda n: (torch.repeat_interleave(n), torch.repeat_interleave(n[1:])),
     ints(4, low=0, high=3), dynamic=BATCH,
 )  # fmt: skip
 unique_consecutive = op(
