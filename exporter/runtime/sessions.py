@@ -170,16 +170,16 @@ class ReferenceSession:
         # Copied, because its results may share memory with initializers of the model.
         return _restored(list(self._evaluator.run(None, given)), to_tensor)
 
-    def run_inexactly(self, feeds: Mapping[str, Given], inexact: Callable[[Array], Array]) -> list[Any]:
+    def run_inexactly(self, feeds: Mapping[str, Given], inexact: Callable[[str, Array], Array]) -> list[Any]:
         """The outputs where each operator of the graph that computes floats gives inexact ones."""
 
-        def spoiled(run: Callable[..., tuple[Any, ...]], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        def spoiled(node: Any, run: Callable[..., tuple[Any, ...]], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
             results = run(*args, **kwargs)
-            return tuple(inexact(each) if _is_float_array(each) else each for each in results)
+            return tuple(inexact(node.op_type, each) if _is_float_array(each) else each for each in results)
 
         computing = [node for node in self._evaluator.rt_nodes_ if node.op_type not in _EXACT]
         for node in computing:
-            node.run = partial(spoiled, node.run)
+            node.run = partial(spoiled, node, node.run)
         try:
             return self.run(feeds)
         finally:

@@ -225,11 +225,12 @@ def _floor(unit: Float64Array, typical: float, dtype: np.dtype[Any]) -> Float64A
     return floor
 
 
-def least_tolerance(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+def least_tolerance(values: Float64Array, dtype: np.dtype[Any], typical: float = 0.0) -> Float64Array:
     """What an operator may be wrong by that returns these numbers in this dtype: as in rule 3, with the largest element
-    for the typical one. onnxruntime's sigmoid has an error that is the same over its whole range."""
+    for the typical one, or with a larger number. onnxruntime's sigmoid has an error that is the same over its whole
+    range."""
     finite = np.where(np.isfinite(values), values, 0.0)
-    return _floor(ulp(finite, dtype), float(np.abs(finite).max(initial=0.0)), dtype)
+    return _floor(ulp(finite, dtype), float(np.abs(finite).max(initial=typical)), dtype)
 
 
 def _largest_rounding(dtype: np.dtype[Any], rounded_by: float) -> float:

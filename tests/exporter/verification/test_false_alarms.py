@@ -53,6 +53,34 @@ def test_large_numbers_times_a_sigmoid_that_is_almost_0(seed: int, dtype: torch.
     onnx_parity.export(lambda x: F.silu(200 * x), (torch.randn(30, 40, dtype=dtype),), verify=True)
 
 
+@pytest.mark.parametrize("least", [-20.0, -14.0, -8.0])
+@pytest.mark.parametrize("f", [torch.sigmoid, F.silu])
+def test_probabilities_that_are_all_small(f: Any, least: float) -> None:
+    """onnxruntime's sigmoid is wrong by what 1 is rounded by, however small it is."""
+    torch.manual_seed(0)
+    onnx_parity.export(lambda x: f(x + least), (torch.randn(50) / 10,), verify=True)
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("f", [F.elu, F.selu, F.celu, lambda x: F.elu(x) @ torch.ones(50, 3)])
+def test_exponentials_of_small_numbers_less_1(f: Any, scale: float) -> None:
+    torch.manual_seed(0)
+    onnx_parity.export(lambda x: f(x * scale), (torch.randn(50),), verify=True)
+
+
+@pytest.mark.parametrize("f", [torch.expm1, torch.tanh, F.softplus])
+def test_small_numbers_of_operators_that_have_all_digits(f: Any) -> None:
+    """What follows from a runtime's sigmoid excuses nothing else."""
+    wrong = {f"aten::{f.__name__}": lambda g, x, *_: g.op("Sub", g.op("Exp", x), 1.0)}
+    with pytest.raises(onnx_parity.VerificationError, match="the outputs of the model differ"):
+        onnx_parity.export(
+            lambda x: f(x * 1e-6 - (20.0 if f is F.softplus else 0.0)),
+            (torch.randn(50),),
+            verify=True,
+            custom_translation_table=wrong,
+        )
+
+
 _OF_CANCELLING = [
     lambda x: F.binary_cross_entropy_with_logits(x, torch.zeros_like(x), reduction="none"),
     lambda x: F.kl_div(x.log_softmax(0), (x * (1 + 1e-7)).softmax(0), reduction="none"),
