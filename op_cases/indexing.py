@@ -264,3 +264,18 @@ masked_along_one = op(
     dynamic={"x": {0: "batch"}, "m": {0: "batch"}},
     sizes={"batch": [2, 3]},
 )
+
+
+def by_steps_of_a_size(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.flatten() * 2
+    first = y[1 :: x.shape[1]] + 0
+    y[:: max(1, x.shape[0] // 2)] = 0
+    return first, y
+
+
+steps_of_dynamic_sizes = op(
+    by_steps_of_a_size,
+    floats(5, 3),
+    dynamic={"x": {0: "rows", 1: "columns"}},
+    sizes={"rows": [1, 2, 7], "columns": [1, 2, 5]},
+)

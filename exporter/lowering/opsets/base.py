@@ -122,7 +122,7 @@ class Base(ABC):
         axes: Sequence[int],
         starts: Sequence[Size],
         ends: Sequence[Size],
-        steps: Sequence[int] | None = None,
+        steps: Sequence[Size] | None = None,
     ) -> Value: ...
     @abstractmethod
     def less(self, a: Value, b: Value) -> Value: ...

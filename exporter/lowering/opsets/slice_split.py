@@ -28,13 +28,13 @@ class SliceForms(Base):
         axes: Sequence[int],
         starts: Sequence[Size],
         ends: Sequence[Size],
-        steps: Sequence[int] | None = None,
+        steps: Sequence[Size] | None = None,
     ) -> Value:
-        if steps is not None and all(step == 1 for step in steps):
+        if steps is not None and all(isinstance(step, int) and step == 1 for step in steps):
             steps = None
         if self.opset >= 10:
             axes_value = self.const(list(axes), torch.int64)
-            steps_value = None if steps is None else self.const(list(steps), torch.int64)
+            steps_value = None if steps is None else self.ints(steps)
             operands = [x, self.ints(starts), self.ints(ends), axes_value]
             part: Value = self.op("Slice", *operands, *([] if steps_value is None else [steps_value]))
             if self.opset == 10 and x.shape is not None:
@@ -46,7 +46,10 @@ class SliceForms(Base):
         if steps is None and all(isinstance(bound, int) for bound in (*starts, *ends)):
             return self.op("Slice", x, axes_i=axes, starts_i=starts, ends_i=ends)
         for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
-            x = self._sliced_by_gather(x, axis, start, end, step)
+            if isinstance(step, int):
+                x = self._sliced_by_gather(x, axis, start, end, step)
+            else:
+                self.require_opset(10, "the steps of a Slice are computed")
         return x
 
     def _sliced_by_gather(self, x: Value, axis: int, start: Size, end: Size, step: int) -> Value:

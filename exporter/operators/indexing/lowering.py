@@ -27,11 +27,11 @@ def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
 
 @lowering("aten::slice.Tensor")
 def slice_(
-    g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
+    g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
 ) -> Value:
     axis = dim % self.rank
     begin, stop = _bounds(self.sizes[axis], start, end)
-    if _covers(begin, stop, self.sizes[axis]) and step == 1:
+    if same_size(step, 1) and _covers(begin, stop, self.sizes[axis]):
         return self
     return g.slice(self, [axis], [begin], [stop], [step])
 
@@ -57,30 +57,33 @@ def _bounds_of_length(start: Size, length: Size, size: Size) -> tuple[Size, Size
 
 @lowering("aten::slice_scatter")
 def slice_scatter(
-    g: Graph, self: Value, src: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
+    g: Graph, self: Value, src: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
 ) -> Value:
     axis = dim % self.rank
     size = self.sizes[axis]
     begin, stop = _bounds(size, start, end)
     new = g.cast(src, self.dtype)
-    known = isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int)
-    if known and isinstance(length := src.sizes[axis], int):
-        room = len(range(begin, stop, step))
+    places = None
+    if isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int) and isinstance(step, int):
+        places = range(begin, stop, step)
+    if places is not None and isinstance(length := src.sizes[axis], int):
+        room = len(places)
         if room != length:
             g.unsupported(
                 f"out= has size {room} along axis {axis} and the result has size {length}: give it the result's size"
             )
-    if step == 1 and _covers(begin, stop, size):
+    if same_size(step, 1) and _covers(begin, stop, size):
         return new
     if isinstance(begin, int) and isinstance(stop, int) and (begin < 0) == (stop < 0) and begin >= stop:
         # Both bounds count from the same end, so the slice is empty for every size and nothing is written.
         return self
-    if step == 1:
+    if same_size(step, 1):
         splice = _spliced if _in_order(begin, stop) else _spliced_at_run_time
         return splice(g, self, new, axis, begin, stop)
-    indices = g.slice(g.iota(size), [0], [begin], [stop], [step])
-    if known:
-        indices = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
+    if places is None:
+        indices = g.slice(g.iota(size), [0], [begin], [stop], [step])
+    else:
+        indices = g.const(list(places) or torch.empty(0, dtype=torch.int64), torch.int64)
     return _scattered(g, self, new, axis, indices)
 
 
