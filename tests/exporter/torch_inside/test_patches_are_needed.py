@@ -405,7 +405,7 @@ WITNESSES: dict[str, Witness] = {
     "tensor_reads: torch.Tensor.__bool__": Witness(
         exporting(lambda x: x * 2 if x[0, 0] else x * 3, X, others=[(Y,)]), "AssumptionError"
     ),
-    "tensor_reads: torch.Tensor.item": Witness(exporting(until_small, X, others=[(Y,)]), "AssumptionError"),
+    "tensor_reads: torch.Tensor.item": Witness(exporting(until_small, X, others=[(50 * Y,)]), "AssumptionError"),
     "tensor_reads: torch.Tensor.allclose": Witness(exporting(until_close, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.Tensor.equal": Witness(exporting(until_equal, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.equal": Witness(exporting(until_equal_to_less, X, others=[(Y,)]), "AssumptionError"),
