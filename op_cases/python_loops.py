@@ -281,6 +281,19 @@ chained = op(
 over_all_pairs = op(_over_all_pairs, floats(3, 2), dynamic=ROWS, sizes=FROM_1)
 item_replaced = op(_with_items_replaced, floats(4, 3), dynamic=ROWS, sizes=FROM_1)
 
+
+def _looked_up(x: Tensor) -> tuple[Tensor, Tensor]:
+    """An item of a list at a place that an iteration computes, of one that the loop fills, too."""
+    scales, made = [torch.tensor(1.0), torch.tensor(2.0), torch.tensor(-1.0)], [x[0]]
+    total = torch.zeros_like(x)
+    for i in range(x.shape[0]):
+        total[i] = x[i] * scales[i % 3]
+        made.append(made[i] * 0.5 + made[i // 2])
+    return total, torch.stack(made)
+
+
+item_looked_up = op(_looked_up, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+
 # --- loops whose length depends on values -----------------------------------------------------------------------------
 
 

@@ -190,7 +190,7 @@ class CarriedValues:
                 more = place.watched.added(len(place.start))
                 place.is_read |= place.watched.is_read
                 place.is_added_to |= bool(more)
-                if place.is_read and place.is_added_to:
+                if place.watched.is_looked_up or (place.is_read and place.is_added_to):
                     self._carry_whole(place)
                     others = True
                     continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 __all__ = ["WatchedList"]
 
 
@@ -15,9 +17,19 @@ class WatchedList(list[Any]):
     """
 
     is_read = False
+    #: Whether it was read at a place that differs between iterations.
+    is_looked_up = False
     #: The loop that watches it, and the list in whose place it is.
     owner: object
     stands_for: list[Any]
+
+    def __getitem__(self, place: Any) -> Any:
+        self.is_read = True
+        if type(place) is not torch.SymInt or not list.__len__(self):
+            return list.__getitem__(self, place)
+        # The iteration runs again, with a list of the model. Any item will do for now.
+        self.is_looked_up = True
+        return list.__getitem__(self, -1)
 
     def added(self, known: int) -> list[Any]:
         return [*list.__getitem__(self, slice(known, None))]
@@ -34,7 +46,7 @@ def _reading(name: str) -> Callable[..., Any]:
 
 
 for _name in (
-    "__add__", "__contains__", "__delitem__", "__eq__", "__getitem__", "__iter__", "__len__", "__mul__",
+    "__add__", "__contains__", "__delitem__", "__eq__", "__iter__", "__len__", "__mul__",
     "__reversed__", "clear", "copy", "count", "index", "insert", "pop", "remove", "reverse", "sort",
 ):  # fmt: skip
     setattr(WatchedList, _name, _reading(_name))
