@@ -58,6 +58,8 @@ class Decision(enum.Enum):
     AS_WRITTEN = enum.auto()
     #: A loop that ends by the value of a tensor is one of the model, instead of as many iterations as in the example.
     LOOPS_BY_VALUES = enum.auto()
+    #: A list that `tolist` makes of as many whole numbers as a dynamic size says is one of the model.
+    LISTS_OF_NUMBERS = enum.auto()
     #: `torch.vmap` over a dynamic axis is a loop over it, and not torch's rule of each operator for one more axis.
     VMAP_AS_LOOP = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.

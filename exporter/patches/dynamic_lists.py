@@ -66,6 +66,8 @@ def _unbind(torchs: Callable[..., Any], self: torch.Tensor, dim: int = 0) -> Any
 def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
     """Pieces, which are as many as the model finds. (`torch.split` calls this too.)"""
     length = self.shape[dim] if self.dim() else 1
+    if isinstance(split_size, list) and getattr(split_size, "items_of_loop", None) is not None:
+        return _split_by_list(self, split_size, dim)
     if type(split_size) is not int or split_size < 1 or not isinstance(length, torch.SymInt):
         return torchs(self, split_size, dim)
     has_hint = length.node.has_hint()
@@ -77,6 +79,22 @@ def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim:
         return parts_of(self.movedim(dim, 0).unsqueeze(dim % self.dim() + 1))
     # torch's own function calls this one again where the program runs in a mode of functions.
     return pieces_of(self, split_size, dim, lambda: torch.ops.aten.split.Tensor(self, split_size, dim))
+
+
+def _split_by_list(whole: torch.Tensor, sizes: Any, dim: int) -> Any:
+    """Pieces of the sizes in a list whose length the model finds."""
+    from onnx_parity.exporter.sizes.looped import Items, Range, applied
+
+    lengths = sizes.as_tensor()
+    begins = lengths.cumsum(0) - lengths
+
+    def piece(place: Any) -> torch.Tensor:
+        begin, length = (torch.select(each, 0, place).item() for each in (begins, lengths))
+        return torch.narrow(whole, dim, begin, length)
+
+    pieces: Any = Items.as_list(applied(piece, Range(0, lengths.shape[0], 1)))
+    pieces.is_tuple = True
+    return pieces
 
 
 def _times(torchs: Callable[..., Any], count: torch.SymInt, other: Any) -> Any:

@@ -43,9 +43,18 @@ def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: 
 
 def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
     """The numbers of a tensor as `item` returns them: as symbols if they depend on an input."""
+    if self.ndim == 1 and not self.is_floating_point() and self.dtype is not torch.bool and _is_of_dynamic_length(self):
+        from onnx_parity.exporter.recording.python_loops.grown_list import numbers_in
+
+        return numbers_in(self)
     if self.ndim == 0 or not recorder_here().numbers_stay_symbolic(self):
         return _read(torchs, self)
     return [part.item() if self.ndim == 1 else part.tolist() for part in self.unbind(0)]
+
+
+def _is_of_dynamic_length(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has as many numbers as a dynamic size says, and a list of them is to be one of the model."""
+    return Decision.LISTS_OF_NUMBERS in recorder_here().decisions and isinstance(tensor.shape[0], torch.SymInt)
 
 
 def _is_nonzero(torchs: Callable[..., Any], self: Any) -> Any:

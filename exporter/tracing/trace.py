@@ -289,6 +289,14 @@ class _Tracing:
                     return replace(self._attempt, coincidences=self._attempt.coincidences | {trial.split})
             except (OnnxExporterError, AxesFixed):
                 pass  # The other numbers lead elsewhere, so the sizes depend on them.
+        listing = self._attempt.deciding(Decision.SYMBOLS).deciding(Decision.LISTS_OF_NUMBERS)
+        if self._attempt != listing:
+            before, self._attempt = self._attempt, listing
+            try:
+                self._recorded_at_last()
+                return self._attempt
+            except (OnnxExporterError, AxesFixed):
+                self._attempt = before
         raise FrozenValueError(*found.args) from self._failure
 
     def _with_static_axes(self, found: AxesFixed) -> Attempt:

@@ -28,7 +28,7 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, curren
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking, number_unpacked
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
-__all__ = ["GrownList", "Stacked", "Unfilled", "parts_of", "pieces_of", "repeated"]
+__all__ = ["GrownList", "Stacked", "Unfilled", "numbers_in", "parts_of", "pieces_of", "repeated"]
 
 asks_for_its_caller(__file__)
 
@@ -362,6 +362,11 @@ def repeated(items: list[Any] | tuple[Any, ...], count: torch.SymInt) -> GrownLi
 def parts_of(whole: torch.Tensor) -> GrownList:
     """The parts of a tensor along its first axis."""
     return GrownList(Stacked(pytree.tree_flatten(whole)[1], [whole], [False]), is_tuple=True)
+
+
+def numbers_in(tensor: torch.Tensor) -> GrownList:
+    """The numbers of a tensor with one axis."""
+    return GrownList(Stacked(pytree.tree_flatten(0)[1], [tensor], [True]))
 
 
 def pieces_of(whole: torch.Tensor, size: int, axis: int, in_example: Callable[[], Sequence[torch.Tensor]]) -> Any:

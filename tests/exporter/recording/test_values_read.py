@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils import dlpack
 
 import onnx_parity
@@ -208,13 +209,24 @@ def test_a_split_by_other_numbers_that_happen_to_be_equal_is_exported(numbers: l
     torch.testing.assert_close(exported(x, n + 1), program(x, n + 1))
 
 
-def test_a_list_as_long_as_a_dynamic_axis_gives_no_sizes() -> None:
-    def program(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return torch.cat([part * place for place, part in enumerate(x.split(n.tolist()))]) * n.sum()
+def _split_joined(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return torch.cat([part * place for place, part in enumerate(x.split(n.tolist()))]) * n.sum()
 
+
+def _split_padded(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    sums = [rows.sum(0) / max(count, 1) for rows, count in zip(x.split(n.tolist()), n.tolist(), strict=True)]
+    return pad_sequence(torch.split(x, n.tolist()), batch_first=True), torch.stack(sums)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("program", [_split_joined, _split_padded])
+def test_a_list_as_long_as_a_dynamic_axis_gives_sizes(program: Callable[..., Any]) -> None:
     arguments = torch.rand(6, 4), torch.tensor([2, 1, 3])
-    with pytest.raises(onnx_parity.FrozenValueError, match="splits a tensor into parts of"):
-        onnx_parity.export(program, arguments, dynamic_axes={"n": [0]})
+    exported = onnx_parity.export(program, arguments, dynamic_axes={"x": [0], "n": [0]}, input_names=["x", "n"])
+    assert not exported.assumptions
+    for sizes in ([2, 1, 3], [3], [0, 2], [1, 0, 1, 2, 0, 1, 2]):
+        x, n = torch.rand(sum(sizes), 4), torch.tensor(sizes)
+        torch.testing.assert_close(exported(x, n), program(x, n))
 
 
 def test_a_slice_between_tensors_of_one_element() -> None:
