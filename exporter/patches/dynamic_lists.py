@@ -89,7 +89,8 @@ def _split_by_list(whole: torch.Tensor, sizes: Any, dim: int) -> Any:
     begins = lengths.cumsum(0) - lengths
 
     def piece(place: Any) -> torch.Tensor:
-        begin, length = (torch.select(each, 0, place).item() for each in (begins, lengths))
+        begin: Any = torch.select(begins, 0, place).item()
+        length: Any = torch.select(lengths, 0, place).item()
         return torch.narrow(whole, dim, begin, length)
 
     pieces: Any = Items.as_list(applied(piece, Range(0, lengths.shape[0], 1)))
