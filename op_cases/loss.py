@@ -111,11 +111,14 @@ ctc_loss_of_any_steps = op(
     ctc,
     floats(6, 3, 5),
     ints(3, 2, low=1, high=5),
-    ints(3, low=1, high=4),
+    ints(3, high=4),
     ints(3, high=3),
     zero_infinity=True,
     dynamic={"x0": {0: "steps", 1: "batch"}, "x1": {0: "batch"}, "x2": {0: "batch"}, "x3": {0: "batch"}},
     sizes={"steps": [3, 11], "batch": [1, 5]},
+)
+ctc_loss_of_no_steps = op(
+    ctc, floats(4, 3, 5), ints(3, 2, low=1, high=5), given([0, 4, 0]), given([0, 2, 1]), zero_infinity=False
 )
 ctc_loss_of_labels_in_a_row = op(
     ctc, floats(6, 2, 5), given([1, 2, 2]), given([6, 6]), given([1, 2]), zero_infinity=False

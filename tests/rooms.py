@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 1170,
     "exporter/kinds": 1560,
     "exporter/lowering": 5456,
-    "exporter/operators": 18190,
+    "exporter/operators": 18200,
     "exporter/patches": 2045,
     "exporter/program_state": 1285,
     "exporter/recording": 8565,

@@ -91,7 +91,9 @@ def ctc_loss(
     ends = torch.stack([2 * labels, (2 * labels - 1).clamp_min(0)], -1)
     last = alphas[-1].gather(1, ends)
     last = torch.stack([last[:, 0], torch.where(labels > 0, last[:, 1], -torch.inf)])
-    return -_log_sum(last), alphas.transpose(0, 1)
+    # A sequence of no steps has one path, which has no labels.
+    of_nothing = torch.where(labels > 0, torch.inf, -0.0).to(last.dtype)
+    return torch.where(inputs > 0, -_log_sum(last), of_nothing), alphas.transpose(0, 1)
 
 
 def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.Tensor:
