@@ -133,6 +133,11 @@ def failed_while_recorded(
             "functools.lru_cache\n"
             "What it finds there belongs to one size. Compute it each time, or leave the axis out of dynamic_axes."
         )
+    if isinstance(error, TypeError) and "numpy.object_" in str(error):
+        return ProgramFailedError(
+            f"the program makes a tensor of an array of numpy that holds objects, such as a dynamic size{placed}\n"
+            "Compute with tensors instead: torch.arange(n), torch.tensor([n]). Or leave the axis out of dynamic_axes."
+        )
     if type(error).__name__ == "GuardOnDataDependentSymNode" and _iterates(error):
         return CaptureError(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -55,12 +56,13 @@ REFUSED = {
     "n in {4, 6}": "as a key",
     "TABLE.get(n)": "as a key",
     "remembered(n)": "as a key",
+    "torch.from_numpy(np.arange(n))[:, None]": "an array of numpy that holds objects",
     "f'{n}' == '4'": "depends on the text",
     "str(tuple(x.shape)) == '(4, 3)'": "depends on the text",
 }
 GLOBALS = {
-    "FOUR": FOUR, "TABLE": {4: 1}, "operator": operator, "numbers": numbers, "own_isinstance": isinstance,
-    "remembered": functools.lru_cache(lambda n: n == 4),
+    "FOUR": FOUR, "TABLE": {4: 1}, "np": np, "torch": torch, "operator": operator, "numbers": numbers,
+    "own_isinstance": isinstance, "remembered": functools.lru_cache(lambda n: n == 4),
 }  # fmt: skip
 
 
