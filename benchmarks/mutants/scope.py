@@ -38,7 +38,10 @@ CONDITIONAL_AREAS = {"exporter/operators/*": 0.7, "exporter/lowering/opsets/*": 
 #: The same for those that are judged by the cells of their own families.
 FAMILY_AREAS = {"exporter/operators/*": 1.0}
 #: Where the cases of a family are if not in the file of its name alone.
-_FILES_OF = {"indexing": {"indexing", "assignment", "writes"}, "elementwise": {"elementwise", "arithmetic"}}
+_FILES_OF = {
+    "indexing": {"indexing", "assignment", "writes"}, "elementwise": {"elementwise", "arithmetic"},
+    "linear_algebra": {"linear_algebra", "complex_numbers"},
+}  # fmt: skip
 KEPT = Path("runs/mutants")
 
 
