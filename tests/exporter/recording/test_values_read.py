@@ -215,7 +215,7 @@ def _split_joined(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 def _split_padded(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     sums = [rows.sum(0) / max(count, 1) for rows, count in zip(x.split(n.tolist()), n.tolist(), strict=True)]
-    return pad_sequence([*torch.split(x, n.tolist())], batch_first=True), torch.stack(sums)
+    return pad_sequence(list(torch.split(x, n.tolist())), batch_first=True), torch.stack(sums)
 
 
 @pytest.mark.filterwarnings("error")
