@@ -88,6 +88,7 @@ _OF_CANCELLING = [
     lambda x: 1 - torch.cos(x * 1e-6),
     lambda x: torch.log(torch.cosh(x * 1e-7)),
     lambda x: torch.lgamma(1 + x.abs() * 1e-6),
+    lambda x: (x * 1.3 - (x * 1.3).mean()).sum(),
 ]
 
 
@@ -102,6 +103,11 @@ def test_numbers_in_float64_that_cancel(f: Any) -> None:
     ("f", "operator", "wrong"),
     [
         (lambda x: torch.sin(x) * 3, "aten::sin", lambda g, x: g.op("Add", g.op("Sin", x), g.const(1e-10, x.dtype))),
+        (
+            lambda x: torch.floor(x * 10) - 10 * x,
+            "aten::floor",
+            lambda g, x: g.op("Floor", g.op("Add", x, g.const(0.5, x.dtype))),
+        ),
         (lambda x: 1 - torch.cos(x), "aten::cos", lambda g, x: g.op("Cos", g.op("Mul", x, g.const(1 + 1e-9, x.dtype)))),
     ],
 )
