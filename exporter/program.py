@@ -41,7 +41,11 @@ __all__ = ["ONNXProgram"]
 
 
 class ONNXProgram:
-    """An exported program. `model` is its `onnx_ir.Model`; call it to run it in onnxruntime."""
+    """An exported program. `model` is its `onnx_ir.Model`; call it to run it in onnxruntime.
+
+    Its weights and buffers are those of the exported module, and are not copied: what writes to them, such as training,
+    changes the model too, until it is saved or called.
+    """
 
     def __init__(
         self,
