@@ -20,7 +20,7 @@ _IN_PLACE = [
 ]
 
 
-@instead_of("aten::_foreach_zero_", why="functionalization finds no such operator that returns tensors")
+@instead_of("aten::_foreach_zero_", why="torch has no such operator that returns tensors, to be recorded instead")
 def zeros(self: Sequence[torch.Tensor]) -> None:
     for target in self:
         target.zero_()
@@ -29,7 +29,7 @@ def zeros(self: Sequence[torch.Tensor]) -> None:
 @instead_of(
     *_IN_PLACE,
     gives_operator=True,
-    why="functionalization computes all results before it writes one, and tensors of a list may share memory",
+    why="what is recorded in its place computes all results before one is written, and tensors may share memory",
 )
 def one_after_another(op: OpOverload, self: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
     if len({*map(identity_of_memory, self)}) == len(self):
