@@ -19,6 +19,7 @@ import torch
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.request.call_arguments import takes
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = ["Sparse", "from_dense", "stand_in_for"]
@@ -122,21 +123,13 @@ def _call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             args = (kwargs.pop(alias), *args)
     if kwargs.get("out") is None and not any(isinstance(each, Sparse) for each in kwargs.values()):
         if (rule := _rules.get(name)) is not None:
-            if not _takes(rule, args, kwargs):
+            if not takes(inspect.signature(rule), args, kwargs):
                 raise _refused(f"{name} with these arguments")
             return rule(*args, **kwargs)
         if isinstance(args[0], Sparse) and name in _OF_ELEMENTS | _LINEAR:
             x = args[0] if name in _LINEAR else _coalesced(args[0])
             return x.with_values(getattr(torch.Tensor, name)(x.held, *args[1:], **kwargs))
     raise _refused(name)
-
-
-def _takes(rule: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    try:
-        inspect.signature(rule).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 def _refused(name: str) -> Exception:

@@ -36,6 +36,7 @@ __all__ = [
     "refuse_unscripted",
     "signature_of",
     "split_args",
+    "takes",
 ]
 
 
@@ -142,7 +143,7 @@ def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: ins
         return
     has_dict = isinstance(args, (tuple, list)) and bool(args) and isinstance(args[-1], dict)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    if takes_any and not (has_dict and args[-1].keys() == kwargs.keys() and not _takes(signature, args[:-1], kwargs)):
+    if takes_any and not (has_dict and args[-1].keys() == kwargs.keys() and not takes(signature, args[:-1], kwargs)):
         return
     hint = (
         " A dict at the end of args is taken as keyword arguments: if the program has a dict as an argument, put "
@@ -156,7 +157,8 @@ def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: ins
     )
 
 
-def _takes(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def takes(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a function can be called so."""
     try:
         signature.bind(*args, **kwargs)
     except TypeError:

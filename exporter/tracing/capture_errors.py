@@ -29,7 +29,7 @@ from onnx_parity.exporter.nesting import nested_too_deeply
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
 from onnx_parity.exporter.recording.values_read import OF_EXPERTS
-from onnx_parity.exporter.request.call_arguments import Call
+from onnx_parity.exporter.request.call_arguments import Call, takes
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import (
     DataDependentOutputException,
@@ -206,7 +206,11 @@ def failed_with(error: ProgramFailedError, call: Call, signature: inspect.Signat
             f"The argument {arrays[0]!r} is a numpy array, and operators of PyTorch take tensors: give "
             f"torch.from_numpy({arrays[0]}) as the example."
         )
-    elif isinstance(error.__cause__, TypeError) and signature is not None and not _binds(signature, call):
+    elif (
+        isinstance(error.__cause__, TypeError)
+        and signature is not None
+        and not takes(signature, call.args, call.kwargs)
+    ):
         advice = (
             f"Its parameters are {', '.join(signature.parameters) or 'none'}: give all positional arguments as one "
             "tuple, args=(x, y), and those by keyword as kwargs={'z': z}."
@@ -214,14 +218,6 @@ def failed_with(error: ProgramFailedError, call: Call, signature: inspect.Signat
     else:
         return error
     return ProgramFailedError(f"{str(error).partition(chr(10))[0]}\n{advice}")
-
-
-def _binds(signature: inspect.Signature, call: Call) -> bool:
-    try:
-        signature.bind(*call.args, **call.kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 def _iterates(error: Exception) -> bool:
