@@ -57,3 +57,15 @@ def written_one_after_the_other(x: torch.Tensor) -> torch.Tensor:
 
 
 lists_that_share_memory = op(written_one_after_the_other, floats(3, 4), dynamic={"x": {0: "rows", 1: "columns"}})
+
+
+def written_while_read(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, :-1] = y[:, 1:]
+    y *= y
+    y[1:].masked_fill_(y[1:] > 0.5, y.new_ones(()))
+    return y
+
+
+#: Where torch reads each element before it writes to it.
+parts_of_one_tensor = op(written_while_read, numbers(3, 4), dynamic={"x": {0: "rows", 1: "columns"}})

@@ -25,6 +25,7 @@ import torch
 from onnx_parity.exporter.dispatch.autocast import called_under_autocast
 from onnx_parity.exporter.dispatch.functional import inside_of_gradients
 from onnx_parity.exporter.dispatch.gradients import is_seen_once
+from onnx_parity.exporter.dispatch.overlaps import WRITING_WHILE_READING, refuse_overlap
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.own_operators import define
@@ -247,12 +248,16 @@ def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 
 def _other(name: str) -> None:
-    """Register the replacement of an operator that writes in place or that is not composite."""
+    """Register what is called for an operator that writes in place or that is not composite."""
+    is_replaced, may_overlap = name in _INSTEAD, name in WRITING_WHILE_READING
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        result = _replaced(name, args, kwargs)
-        if result is not NotImplemented:
-            return result
+        if may_overlap:
+            refuse_overlap(name, args, kwargs)
+        if is_replaced:
+            result = _replaced(name, args, kwargs)
+            if result is not NotImplemented:
+                return result
         op = named(name)
         if can_be_decomposed(op):
             return op.decompose(*args, **kwargs)
@@ -306,7 +311,7 @@ def _register_kernels() -> None:
     replaced = {*_WHOLE, *_INSTEAD}
     not_composite = {name for name in replaced if not _is_composite(name)}
     _composites.difference_update(not_composite)
-    for name in not_composite:
+    for name in not_composite | WRITING_WHILE_READING:
         _other(name)
     for name in _composites | (replaced - not_composite):
         _composite(name)

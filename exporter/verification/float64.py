@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import msgspec
+import numpy as np
 import torch
 
 from onnx_parity.exporter.arrays import in_width
@@ -19,22 +21,54 @@ from onnx_parity.exporter.torch_inside.dispatcher import HigherOrderOperator, Op
 from onnx_parity.exporter.torch_inside.dynamo import uncompiled
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, Uncompiled
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
+from onnx_parity.exporter.verification.oracle import least_tolerance
 from onnx_parity.exporter.verification.positions import Moves
 
-__all__ = ["in_dtype"]
+__all__ = ["Inexact", "in_dtype"]
 
 _OF_BAGS = frozenset({torch.ops.aten._embedding_bag.default, torch.ops.aten._embedding_bag_forward_only.default})
 #: The place of `include_last_offset` among the arguments after their indices and offsets.
 _LAST_OFFSET = 4
 
 
+#: Operators that only move, choose or round elements, beside views.
+_EXACT = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_to_copy", "_unsafe_view", "abs", "amax", "amin", "cat", "ceil", "clamp", "clamp_max", "clamp_min", "clone",
+        "constant_pad_nd", "copy", "embedding", "fill", "flip", "floor", "gather", "index", "index_copy", "index_put",
+        "index_select", "lift_fresh", "masked_fill", "masked_scatter", "masked_select", "max", "maximum", "min",
+        "minimum", "nan_to_num", "neg", "permute_copy", "relu", "repeat", "roll", "round", "scatter", "select_scatter",
+        "sign", "slice_scatter", "sort", "stack", "take", "topk", "tril", "triu", "trunc", "where",
+    )
+)  # fmt: skip
+
+
+class Inexact(msgspec.Struct, frozen=True):
+    """Makes the result of each operator as wrong as it may be in a dtype, with signs that follow from the seed."""
+
+    dtype: np.dtype[Any]
+    seed: int
+
+    def spoil(self, func: OpOverload, arguments: Sequence[Any], result: Any) -> None:
+        schema = schema_of(func)
+        is_view = not schema.is_mutable and any(each.alias_info is not None for each in schema.returns)
+        if is_view or schema.name.removesuffix("_") in _EXACT or not _has_floats(arguments):
+            return
+        for each in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(each, torch.Tensor) and each.dtype is torch.float64 and each.layout is torch.strided:
+                signs = np.random.default_rng(self.seed).choice((-1.0, 1.0), tuple(each.shape))
+                wrong = signs * least_tolerance(each.detach().cpu().numpy(), self.dtype)
+                each.add_(torch.from_numpy(np.asarray(wrong)).to(each.device))
+
+
 @contextmanager
-def in_dtype(dtype: torch.dtype, moves: Moves | None = None) -> Iterator[None]:
+def in_dtype(dtype: torch.dtype, moves: Moves | None = None, inexact: Inexact | None = None) -> Iterator[None]:
     """A context in which everything is computed in this dtype. Raises TypeError if a write in place would be lost.
 
     `moves` change the positions at which images are interpolated.
     """
-    with uncompiled(), _InDtype(dtype, moves):
+    with uncompiled(), _InDtype(dtype, moves, inexact):
         yield
 
 
@@ -43,10 +77,11 @@ class _InDtype(Uncompiled, TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, dtype: torch.dtype, moves: Moves | None = None) -> None:
+    def __init__(self, dtype: torch.dtype, moves: Moves | None = None, inexact: Inexact | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._dtype = dtype
         self._moves = moves
+        self._inexact = inexact
         default = torch.get_default_dtype()
         #: For the default dtypes, which programs get if they name none, the dtypes to use instead.
         self._instead = {default: dtype, default.to_complex(): dtype.to_complex()} if default is not dtype else {}
@@ -72,6 +107,8 @@ class _InDtype(Uncompiled, TorchDispatchMode):
         arguments = [self._all_converted(argument) for argument in args]
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
         result = func(*arguments, **options)
+        if self._inexact is not None:
+            self._inexact.spoil(func, arguments, result)
         if not isinstance(result, torch.Tensor) or result.dtype not in self._instead or _has_floats(arguments):
             return result
         if _may_name_a_dtype(func) and options.get("dtype") is None:

@@ -13,14 +13,15 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
-from onnx_parity.exporter.arrays import Array, Float64Array, in_width, is_float, to_array
+from onnx_parity.exporter.arrays import Array, Float64Array, Mask, in_width, is_float, to_array
 from onnx_parity.exporter.containers import map_tensors
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
-from onnx_parity.exporter.verification.float64 import in_dtype
+from onnx_parity.exporter.verification.float64 import Inexact, in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
-from onnx_parity.exporter.verification.oracle import LESS, Expected, Probes, expect
+from onnx_parity.exporter.verification.oracle import LESS, Expected, Probes, expect, judge
 from onnx_parity.exporter.verification.positions import Moves
 
 __all__ = ["MOVES", "Measurement", "Twin", "moved"]
@@ -68,14 +69,16 @@ class Twin(Generic[_Program, _Inputs]):
             self._choices.insert(0 if weights.nbytes <= _MOST_CONVERTED else 1, weights)
         self._has_worked = False
 
-    def outputs(self, inputs: _Inputs, moves: Moves | None = None) -> list[Float64Array] | None:
+    def outputs(
+        self, inputs: _Inputs, moves: Moves | None = None, inexact: Inexact | None = None
+    ) -> list[Float64Array] | None:
         """The outputs, converted to float64; None if the program fails in this dtype or for these inputs."""
         converted = map_tensors(self._converted, inputs)
         while self._choices:
             try:
                 # A weight that is a class of its own, as quantizers have them, may refuse the dtype.
                 program = copied(self._program, self._choices[0], self._written)
-                with in_dtype(self._dtype, moves):
+                with in_dtype(self._dtype, moves, inexact):
                     outputs = list(self._call(program, converted))
             except _FAILURES:
                 if self._has_worked:
@@ -200,6 +203,41 @@ class Measurement(Generic[_Inputs]):
             for number, value in enumerate(self.values)
         ]
 
+    def explains(self, expected: Sequence[Expected], *candidates: Sequence[Array]) -> bool:
+        """Whether outputs are the program's as far as its own operators tell, each as wrong as it may be in its dtype.
+        Where they decide whether an element is a number, it may be none."""
+        if self.exact is None or not all(_are_like(outputs, expected) for outputs in candidates):
+            return False
+        wanted = [*expected]
+        undecided: list[Mask] = [np.zeros(each.value.shape, bool) for each in expected]
+        for dtype in {each.value.dtype for each in expected if is_float(each.value.dtype)}:
+            runs = self._of_inexact_operators(dtype)
+            for number, want in enumerate(expected):
+                known = [outputs[number] for outputs in (self.exact, *runs)]
+                if want.value.dtype != dtype or want.tolerance is None or len({each.shape for each in known}) > 1:
+                    continue
+                finite = np.isfinite(known)
+                always = np.asarray(finite.all(0))
+                undecided[number] = ~always & finite.any(0)
+                wanted[number] = replace(want, tolerance=want.tolerance + np.ptp(np.where(always, known, 0.0), 0))
+        return all(
+            judge(
+                [
+                    np.where(known, want.value, got)
+                    for known, want, got in zip(undecided, expected, outputs, strict=True)
+                ],
+                wanted,
+            ).passed
+            for outputs in candidates
+        )
+
+    def _of_inexact_operators(self, dtype: np.dtype[Any]) -> list[list[Float64Array]]:
+        """The outputs in float64 where each operator of the program is as wrong as it may be in a dtype."""
+        if self._twin is None:
+            return []
+        runs = (self._twin.outputs(self._inputs, inexact=Inexact(dtype, seed)) for seed in range(MOVES))
+        return [outputs for outputs in runs if outputs is not None]
+
     def _after(self, seed: int) -> list[Float64Array] | None:
         """The outputs in float64 for inputs that are changed, in the order of the seeds."""
         number = self._seeds.index(seed)
@@ -246,6 +284,10 @@ class Measurement(Generic[_Inputs]):
             changes=[(far, near) for far, near in pairs if far is not None and near is not None],
             errors=[other for errors in self._errors if (other := _at(errors, number)) is not None],
         )
+
+
+def _are_like(outputs: Sequence[Array], expected: Sequence[Expected]) -> bool:
+    return [each.shape for each in outputs] == [each.value.shape for each in expected]
 
 
 def _errors_nearby(

@@ -265,7 +265,7 @@ class _Model:
         if verdict.passed or self._is_right_elsewhere(measured, feeds):
             return ""
         arrays = [to_array(each) for each in item_by_item(outputs)]
-        return "" if is_rounding(self._exported.model, feeds, expected, arrays) else verdict.detail
+        return "" if is_rounding(self._exported.model, feeds, expected, arrays, measured) else verdict.detail
 
     def _wrong_for_nothing(self, feeds: Mapping[str, Given], shapes: Sequence[tuple[int, ...]]) -> str:
         """What is wrong in onnx.reference, and in onnxruntime, which is asked if that is wrong: it refuses some of what

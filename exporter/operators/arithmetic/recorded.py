@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
+from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
 
 _aten = torch.ops.aten
 
-copy_back("copysign_", "div_.Tensor_mode", "div_.Scalar_mode", "floor_divide_", "lcm_", to=DYNAMIC)
-copy_back("atan2_", "fmod_", "hypot_", "remainder_", to=DYNAMIC_HALVES)
+copy_back(
+    "atan2_", "bitwise_and_.Tensor", "bitwise_left_shift_.Tensor", "bitwise_or_.Tensor", "bitwise_right_shift_.Tensor",
+    "bitwise_xor_.Tensor", "copysign_", "div_.Tensor_mode", "div_.Scalar_mode", "floor_divide_", "fmod_", "gcd_",
+    "hypot_", "lcm_", "lerp_.Tensor", "nextafter_", "remainder_", to=DYNAMIC,
+)  # fmt: skip
 
 _ASKS_FOR_SIZES = "torch's own asks for a size whether it is 0 or 1, or less than the order of the differences"
 

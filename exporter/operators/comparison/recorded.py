@@ -6,15 +6,14 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, FLOATS_AND_DYNAMIC, copy_back
+from onnx_parity.exporter.registry.in_place import DYNAMIC, FLOATS_AND_DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
 
 copy_back("clamp_", "clamp_max_", "clamp_min_", to=FLOATS_AND_DYNAMIC)
-copy_back("heaviside_", to=DYNAMIC)
-copy_back("eq_", "ge_", "gt_", "le_", "lt_", "ne_", to=DYNAMIC_HALVES)
+copy_back("eq_", "ge_", "gt_", "heaviside_", "le_", "lt_", "ne_", to=DYNAMIC)
 
 
 @instead_of("aten::where.self", why="torch takes a condition of bytes too, and its fake kernel does not")

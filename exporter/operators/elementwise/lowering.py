@@ -183,10 +183,10 @@ def _integer_power(g: Graph, base: Value, exponent: Value) -> Value:
 
 copy_back("sigmoid_", to=FLOATS)
 copy_back("nan_to_num_", to=FLOATS_AND_DYNAMIC)
-copy_back("ldexp_", to=DYNAMIC)
+copy_back("ldexp_", "pow_", to=DYNAMIC)
 copy_back(
     "abs_", "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "cos_", "cosh_", "deg2rad_", "erf_",
-    "exp2_", "exp_", "expm1_", "floor_", "frac_", "log10_", "log1p_", "log2_", "log_", "neg_", "pow_", "rad2deg_",
+    "exp2_", "exp_", "expm1_", "floor_", "frac_", "log10_", "log1p_", "log2_", "log_", "neg_", "rad2deg_",
     "reciprocal_", "rsqrt_", "sgn_", "sign_", "sin_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_",
     to=DYNAMIC_HALVES,
 )  # fmt: skip

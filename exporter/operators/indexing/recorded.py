@@ -17,6 +17,11 @@ from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 copy_back("index_fill_", to=DYNAMIC)
 
 
+@instead_of("aten::masked_fill_.Tensor", where=any_size_is_dynamic, why=DYNAMIC.why)
+def masked_fill_(self: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return self.copy_(torch.ops.aten.masked_fill.Tensor(self, mask, value))
+
+
 @instead_of(
     "aten::index.Tensor",
     "aten::index_put",

@@ -17,7 +17,7 @@ from onnx_parity.exporter.registry.recorded import (
 )
 from onnx_parity.exporter.torch_inside import reference_kernels
 
-copy_back("addr_", to=DYNAMIC)
+copy_back("addbmm_", "addr_", to=DYNAMIC)
 copy_back("addmm_", to=DYNAMIC_HALVES)
 keep_whole(
     "aten::linear",

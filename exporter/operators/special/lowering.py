@@ -169,8 +169,8 @@ def logit(self: torch.Tensor, eps: float | None = None) -> Any:
     return torch.logit(torch.minimum(torch.maximum(self, least), 1 - least))
 
 
-copy_back("logit_", "sinc_", "xlogy_", to=DYNAMIC)
-copy_back("digamma_", "erfc_", "erfinv_", "i0_", "igamma_", "igammac_", "lgamma_", to=DYNAMIC_HALVES)
+copy_back("igamma_", "igammac_", "logit_", "mvlgamma_", "sinc_", "xlogy_", to=DYNAMIC)
+copy_back("digamma_", "erfc_", "erfinv_", "i0_", "lgamma_", to=DYNAMIC_HALVES)
 
 
 @result_of(

@@ -13,6 +13,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.lowering import digamma
 from onnx_parity.exporter.operators.special.series import choose, number, result, wide
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import instead_of
 
 #: B(2j) / (2j)! for j from 1 on, of the formula of Euler and Maclaurin.
 _EULER_MACLAURIN = (
@@ -109,3 +110,8 @@ def _expanded(g: Graph, x: Value) -> Value:
 
 def _times_two(g: Graph, x: Value) -> Value:
     return g.op("Add", x, x)
+
+
+@instead_of("aten::polygamma_", why="torch's functionalization takes it for an operator of somebody else")
+def polygamma_(self: torch.Tensor, n: int) -> torch.Tensor:
+    return self.copy_(torch.polygamma(n, self))

@@ -20,20 +20,30 @@ from onnx_parity.exporter.torch_inside.code_objects import code_that_calls
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 from tests.exporter.torch_inside.witness import Witness, check, exporting
 
+#: Operators on integers, of which functionalization checks the shapes of two that differ.
+IN_BITS = ("bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor")
 FUNCTIONALIZATION, OFFSETS = "functionalization", "reads storage offsets"
 X = torch.arange(12.0).reshape(4, 3) / 14 + 0.1
 #: Arguments of operators for which those that the schema suggests have no result.
 ARGUMENTS: dict[str, Callable[[torch.Tensor], tuple[Any, ...]]] = {
+    **{f"aten::{name}_.Tensor": lambda x: (torch.ones_like(x[0]),) for name in IN_BITS},
     "aten::_reshape_alias_copy": lambda x: ([x.shape[0], 3], [3, 1]),
+    "aten::addbmm_": lambda x: (x.new_ones(2, x.shape[0], 2), x.new_ones(2, 2, 3)),
     "aten::addmm_": lambda x: (x[:, :2], x.new_ones(2, 3)),
     "aten::addr_": lambda x: (x[:, 0], x.new_ones(3)),
     "aten::clamp_": lambda x: (0.2, 0.5),
     "aten::clamp_.Tensor": lambda x: (torch.full_like(x, 0.2), None),
     "aten::expand_copy": lambda x: ([x.shape[0], 3],),
+    "aten::gcd_": lambda x: (torch.ones_like(x[0]),),
     "aten::index_fill_.int_Scalar": lambda x: (1, torch.tensor([1]), 0.5),
     "aten::index_fill_.int_Tensor": lambda x: (1, torch.tensor([1]), x.new_ones([])),
     "aten::lcm_": lambda x: (torch.full_like(x, 2),),
+    "aten::lerp_.Tensor": lambda x: (torch.ones_like(x), torch.ones_like(x[0])),
+    "aten::masked_fill_.Tensor": lambda x: (x > 0.5, x.new_ones([])),
+    "aten::mvlgamma_": lambda x: (2,),
+    "aten::nextafter_": lambda x: (torch.ones_like(x[0]),),
     "aten::permute_copy": lambda x: ([1, 0],),
+    "aten::polygamma_": lambda x: (2,),
     "aten::select_copy.int": lambda x: (1, 0),
     "aten::split_copy.Tensor": lambda x: (2, 1),
     "aten::split_with_sizes_copy": lambda x: ([1, 2], 1),
@@ -48,7 +58,15 @@ DRAWING = frozenset(
     f"aten::{name}_" for name in ("cauchy", "exponential", "geometric", "log_normal", "normal", "uniform")
 )
 #: Dtypes for operators that take no float16, or whose results in it differ between kernels.
-DTYPES = {"aten::acosh_": torch.bfloat16, "aten::lcm_": torch.int64, "aten::logit_": torch.float32}
+DTYPES = {
+    **{f"aten::{name}_.Tensor": torch.int64 for name in IN_BITS},
+    "aten::acosh_": torch.bfloat16,
+    "aten::gcd_": torch.int64,
+    "aten::lcm_": torch.int64,
+    "aten::logit_": torch.float32,
+    "aten::mvlgamma_": torch.float32,
+    "aten::nextafter_": torch.float32,
+}
 #: Rules that make no difference to such a program on torch 2.13. For other versions, or other sizes, they are kept.
 WITHOUT_WITNESS = frozenset(
     {

@@ -81,6 +81,38 @@ def test_small_numbers_of_operators_that_have_all_digits(f: Any) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (F.tanhshrink, lambda: torch.randn(50) * 1e-3),
+        (F.tanhshrink, lambda: torch.randn(50) * 1e-6),
+        (lambda x: 1 - torch.tanh(x), lambda: torch.linspace(5, 7, 50) + torch.rand(50) / 10),
+        (lambda x: x - torch.sin(x), lambda: torch.rand(50) * 1e-3),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_cancels_by_operators_of_the_program(f: Any, at: Any, seed: int) -> None:
+    """No digit is left, and the signs of what is left are those of roundings."""
+    torch.manual_seed(seed)
+    onnx_parity.export(f, (at(),), verify=True)
+
+
+def test_whether_an_element_is_a_number_may_depend_on_rounding() -> None:
+    torch.manual_seed(0)
+    onnx_parity.export(
+        lambda x: torch.acos(F.cosine_similarity(x, x * 1.0001 + 1e-4, -1)), (torch.rand(20, 8),), verify=True
+    )
+
+
+@pytest.mark.parametrize("f", [torch.expm1, torch.tanh])
+def test_what_cancels_in_the_model_alone_is_wrong(f: Any) -> None:
+    wrong = {f"aten::{f.__name__}": lambda g, x: g.op("Sub", g.op("Exp", x), 1.0)}
+    with pytest.raises(onnx_parity.VerificationError, match="the outputs of the model differ"):
+        onnx_parity.export(
+            lambda x: f(x) - x * 0.5, (torch.randn(50) * 1e-6,), verify=True, custom_translation_table=wrong
+        )
+
+
 _OF_CANCELLING = [
     lambda x: F.binary_cross_entropy_with_logits(x, torch.zeros_like(x), reduction="none"),
     lambda x: F.kl_div(x.log_softmax(0), (x * (1 + 1e-7)).softmax(0), reduction="none"),
