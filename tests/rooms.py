@@ -39,7 +39,7 @@ BUDGETS = {
     "exporter/torch_inside": 4045,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 3590,
-    "exporter/verification": 3290,
+    "exporter/verification": 3302,
     "harness": 3560,
     "harness/any_size": 440,
     "harness/bisecting": 500,

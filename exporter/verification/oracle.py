@@ -20,6 +20,8 @@ of an output has its own tolerance, which depends on torch's own error from floa
    It is no jump if the element changes less where the inputs do: where numbers cancel, as in the norm of a constant
    image, the change is large beside an element of 0, and is noise. Neither is torch's own error a jump if the element
    has none in float64, as with the divergence of equal distributions; its errors for similar inputs then count too.
+   Where torch's error is large, and larger than it becomes if each operator is as wrong as it may be, a runtime may be
+   as wrong, or right: thousands of numbers that a kernel adds up in bfloat16 one by one come to 256.
 5. Without a float64 result, the tolerance is that of the dtype, around torch's result. The same holds for elements
    where float64 gives NaN or infinity and torch a number. A declared tolerance replaces all of these; for float16 and
    bfloat16 only where it is larger.
@@ -63,6 +65,8 @@ EXACT_HEADROOM = 1e9
 NOISE_FACTOR = 16.0
 FLOOR_ULPS = 8.0
 TYPICAL_ULPS = 2.0
+#: How much further than torch a runtime may be from the float64 result where torch is far from it.
+_FURTHER = 1.25
 #: The factor in rule 2 is at most this, so that one element with a large error does not excuse all others.
 MOST_ROUNDINGS = 64.0
 #: By which share of the other changes inputs are changed to tell noise from a jump.
@@ -109,6 +113,8 @@ class Probes(msgspec.Struct, frozen=True):
     changes: Sequence[tuple[Float64Array, Float64Array]]
     #: torch's errors for similar inputs.
     errors: Sequence[Float64Array]
+    #: The float64 results where each operator is as wrong as it may be.
+    inexact: Sequence[Float64Array] = ()
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -185,13 +191,17 @@ def expect(
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         jumped = own_error > np.maximum(jump, ulp(magnitude, value.dtype))
-        steep = np.zeros_like(centre)
+        steep = unexplained = np.zeros_like(centre)
         if probe is not None and (jumped.any() or any((movement > jump).any() for movement in movements)):
             probes = probe()
             largest = np.maximum.reduce([own_error, *(each for each in probes.errors if each.shape == exact.shape)])
             steep, jumps = _steepness(exact, probes, jump, scale, largest)
             own_error = np.where((largest > jump) & ~jumps, largest, own_error)
             jumped &= jumps & (own_error > MOST_ROUNDINGS * steep)
+            if epsilon(value.dtype) >= rounded_by:
+                is_far = (own_error > jump) & ~jumped & _is_unexplained(exact, probes.inexact, own_error)
+                unexplained = np.where(is_far, _FURTHER / NOISE_FACTOR * own_error, 0.0)
+                own_error = np.where(is_far, 0.0, own_error)
         centre = np.where(jumped, in_torch, centre)
         own_error = np.where(jumped, 0.0, own_error)
         if coarse is not None and value.dtype == np.float64 and coarse.shape == exact.shape:
@@ -206,6 +216,7 @@ def expect(
             noise = np.maximum(_sensitivity(movements, steep, jump, unit), own_error) if moved else own_error
         else:
             noise = _noise(own_error, movements, steep, jump, unit)
+        noise = np.maximum(noise, unexplained)
     zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros and declared is None else None
     tolerance = np.maximum(NOISE_FACTOR * noise, _floor(unit, typical, value.dtype))
     alone = np.isfinite(in_torch) & ~finite
@@ -273,16 +284,19 @@ def _steepness(
     return steep, jumps
 
 
+def _is_unexplained(exact: Float64Array, inexact: Sequence[Float64Array], error: Float64Array) -> Mask:
+    known = [np.abs(each - exact) for each in inexact if each.shape == exact.shape]
+    return error > np.fmax.reduce(known) if known else np.zeros(exact.shape, bool)
+
+
 def _sensitivity(
     movements: Sequence[Float64Array], steep: Float64Array, jump: Float64Array, unit: Float64Array
 ) -> Float64Array:
-    sensitivity: Float64Array = np.maximum(
-        unit / 2, _SMALLEST
-    )  # Half of the smallest number is zero, which cannot be a divisor.
+    # Half of the smallest number is zero, which cannot be a divisor.
+    sensitivity: Float64Array = np.maximum(unit / 2, _SMALLEST)
     for movement in movements:
         sensitivity = np.maximum(sensitivity, np.where(movement <= jump, movement, 0.0))
-    sensitivity = np.maximum(sensitivity, steep)
-    return sensitivity
+    return np.maximum(sensitivity, steep)
 
 
 def _noise(
@@ -367,11 +381,9 @@ def _judge_output(number: int, got: object, want: Expected) -> Verdict:
     if want.centre is None or want.tolerance is None or want.ulp is None:
         # NaN is what differs from itself; numpy's isnan does not know every dtype that has it.
         unlike &= (got == got) | (value == value)
-        return (
-            _different(number, got, value, unlike, "differs")
-            if unlike.any()
-            else Verdict(True, "", _exact(number, value))
-        )
+        if unlike.any():
+            return _different(number, got, value, unlike, "differs")
+        return Verdict(True, "", _exact(number, value))
     return _judge_floats(number, got, want.value, want.centre, want.tolerance, want.ulp)
 
 

@@ -283,6 +283,7 @@ class Measurement(Generic[_Inputs]):
         return Probes(
             changes=[(far, near) for far, near in pairs if far is not None and near is not None],
             errors=[other for errors in self._errors if (other := _at(errors, number)) is not None],
+            inexact=[outputs[number] for outputs in self._of_inexact_operators(self.values[number].dtype)],
         )
 
 
