@@ -16,9 +16,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +38,22 @@ _IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
 _EXPECTATIONS, _NAMES = "expectations.toml", ("unsupported.toml", "warnings.toml")
 #: The folder of the expectations of other runtimes and of transformations.
 _FOLDER = "expectations"
+
+
+class _OurModules(MetaPathFinder):
+    """Finds the modules of the project as Python does without pytest.
+
+    pytest rewrites the assertions in all modules of a distribution that has a plug-in. There are none in these that a
+    test would show, and a first import would take more than twice as long.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(fullname, path, target) if fullname.startswith("onnx_parity.") else None
+
+
+sys.meta_path.insert(0, _OurModules())
 
 
 @pytest.fixture

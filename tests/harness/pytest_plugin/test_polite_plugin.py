@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,14 @@ def test_a_word_of_the_command_line_by_its_prefixed_name(word: str, prefixed: st
 
 def test_the_help_names_the_limit_that_holds() -> None:
     assert f"(default: {STAGE_SECONDS:g})" in OPTIONS["stage-seconds"]["help"]
+
+
+def test_only_suites_have_their_assertions_rewritten() -> None:
+    modules = {name: module for name, module in sys.modules.items() if hasattr(module, "__loader__")}
+    rewritten = {name for name, module in modules.items() if type(module.__loader__) is not SourceFileLoader}
+    assert __name__ in rewritten
+    # What the plug-in consists of is imported before it can say anything.
+    plug_in = {"onnx_parity.harness", "onnx_parity.harness.extra", "onnx_parity.harness.pytest_plugin"}
+    plug_in.add("onnx_parity.harness.pytest_plugin.plugin")
+    of_ours = {name for name in rewritten if name.startswith(("onnx_parity.exporter", "onnx_parity.harness"))}
+    assert of_ours <= plug_in
