@@ -287,14 +287,10 @@ def _fake_like(
     if shape is None:
         strides = example.stride() if layout is None else layout.strides(example.shape)
         return fakes.tensor(torch.empty_strided(example.shape, strides, dtype=example.dtype, device="meta"), device)
-    with fakes:
-        if layout is None and (example.layout is not torch.strided or example.is_contiguous()):
-            fake = torch.empty(shape, dtype=example.dtype, device=device)
-        else:
-            lies = strides_like(example, shape) if layout is None else layout.strides(shape)
-            fake = torch.empty_strided(shape, lies, dtype=example.dtype, device=device)
-    assert isinstance(fake, FakeTensor)
-    return fake
+    if layout is None and (example.layout is not torch.strided or example.is_contiguous()):
+        return fakes.tensor(fakes.contiguous(example.dtype, shape), device)
+    strides = strides_like(example, shape) if layout is None else layout.strides(shape)
+    return fakes.tensor(fakes.strided(example.dtype, shape, strides), device)
 
 
 def before_copy(value: Value) -> Value:
