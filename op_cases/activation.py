@@ -38,6 +38,12 @@ softplus_far = op(F.softplus, given([-40.0, -20.0, 18.0, 25.0, 200.0]), beta=[1.
 logsigmoid = op(F.logsigmoid, floats(2, 3, special=_NAN), dtypes=FLOATS)
 sigmoid = op(torch.sigmoid, floats(2, 3, special=_NAN), dtypes=FLOATS)
 sigmoid_far_below = op(torch.sigmoid, given([-5.0, -10.0, -15.0]))
+#: Of what is small, every digit counts.
+digits_of_sigmoids = op(
+    lambda x: [torch.log(torch.sigmoid(x)), torch.logit(torch.sigmoid(x), 1e-5), 1 / torch.sigmoid(x)],
+    given([-80.0, -20.0, -15.0, -5.0, 0.0, 4.0]),
+    dtypes=[torch.float32, torch.float64],
+)
 tanh = op(torch.tanh, floats(2, 3, special=_NAN), dtypes=FLOATS)
 mish = op(F.mish, floats(2, 3, special=_NAN), dtypes=FLOATS)
 silu = op(F.silu, floats(2, 3, special=_NAN), dtypes=FLOATS)

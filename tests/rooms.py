@@ -31,7 +31,7 @@ BUDGETS = {
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1755,
-    "exporter/rewrites": 5360,
+    "exporter/rewrites": 5430,
     "exporter/runtime": 850,
     "exporter/script": 3000,
     "exporter/sizes": 2415,

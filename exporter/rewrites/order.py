@@ -14,6 +14,7 @@ from onnx_parity.exporter.rewrites.few_bits import few_bits
 from onnx_parity.exporter.rewrites.fold_constants import fold_constants
 from onnx_parity.exporter.rewrites.for_onnxruntime.operators import FOR_ONNXRUNTIME
 from onnx_parity.exporter.rewrites.merge_equal_nodes import merge_equal_nodes
+from onnx_parity.exporter.rewrites.precise_sigmoids import PRECISE_SIGMOIDS
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from onnx_parity.exporter.rewrites.tables.arithmetic import ARITHMETIC
 from onnx_parity.exporter.rewrites.tables.batch_norm import BATCH_NORM
@@ -78,7 +79,7 @@ def _remove_unused(model: ir.Model, _keeps_weights: bool) -> None:
 _MOVES = (*TRANSPOSES, *RESHAPES, *JOINS)
 
 #: What every model needs, and no option leaves out.
-REQUIRED: Table = (*BIASES, *VECTOR_PRODUCTS)
+REQUIRED: Table = (*BIASES, *PRECISE_SIGMOIDS, *VECTOR_PRODUCTS)
 
 ORDER = (
     Step(ROTARY_EMBEDDING, "before folding, which makes one constant of two equal halves of angles"),

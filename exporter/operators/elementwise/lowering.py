@@ -140,8 +140,12 @@ def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
     """
     if exponent == 1:
         return x
-    if exponent == 0.5:
-        return g.op("Sqrt", x)
+    if exponent in (0.5, -0.5):
+        # torch takes the root of numbers in float32 and float64 alone: that of -inf is NaN, and its power infinite.
+        if x.dtype not in (torch.float32, torch.float64):
+            return None
+        root = g.op("Sqrt", x)
+        return root if exponent > 0 else g.op("Reciprocal", root)
     integral = not x.dtype.is_floating_point and exponent > 0
     if exponent not in (2, 3) and not integral:
         return None

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 
 import msgspec
 import onnx_ir as ir
+import torch
 
+from onnx_parity.exporter.dtypes import fits_attribute
 from onnx_parity.exporter.rewrites.engine.matching import (
     ints_of,
     inverse_of,
@@ -82,6 +84,9 @@ def _rms_norms(product: ir.Node) -> Iterator[Norm | NoMatch]:
             yield NoMatch("the normalized tensor is not computed, or read elsewhere too")
             continue
         narrowed = producer_of(normalized, "Cast")
+        if narrowed is None and normalized.dtype in _HALVES:
+            yield NoMatch("RMSNormalization computes in float32, where squares are no infinities")
+            continue
         wide = narrowed.inputs[0] if narrowed is not None and normalized.dtype in _HALVES else normalized
         yield NoMatch("the tensor is not divided by the root of its mean square and a number")
         for x, epsilon in _find_normalized(wide):
@@ -89,6 +94,8 @@ def _rms_norms(product: ir.Node) -> Iterator[Norm | NoMatch]:
             whole = given.inputs[0] if given is not None else x
             if whole is None or whole.type != normalized.type or (wide is not normalized and not _is_float32(x)):
                 yield NoMatch("the tensor is normalized in a dtype that is neither its own nor float32")
+            elif normalized.dtype is ir.DataType.DOUBLE and not fits_attribute(epsilon, torch.float64):
+                yield NoMatch("an attribute does not hold the number that is added")
             elif _width(whole) != scale.shape[0]:
                 yield NoMatch("the scale has not one number for each feature")
             else:
