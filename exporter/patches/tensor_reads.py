@@ -16,6 +16,7 @@ from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
+from onnx_parity.exporter.recording.leaves import is_marked_number
 from onnx_parity.exporter.torch_inside.frames import (
     asks_for_its_caller,
     current_frame,
@@ -173,7 +174,14 @@ def _with_size_in_bytes(torchs: Any) -> property:
     return property(lambda self: self.numel() * self.itemsize if records_here() else torchs.__get__(self))
 
 
+def _as_tensor(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+    """A tensor that a recording has for a number of Python is none as a tensor of the program."""
+    made: torch.Tensor = torchs(*args, **kwargs)
+    return made.clone() if is_marked_number(made) else made
+
+
 PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(torch, "as_tensor", _as_tensor),
     FunctionCode(copy, "copy", _copy),
     FunctionAttribute(torch.Tensor, "__deepcopy__", _deep_copy),
     FunctionAttribute(torch.Tensor, "numpy", _read),

@@ -22,7 +22,10 @@ from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 from onnx_parity.exporter.torch_inside.transforms import Transform, functional_tensor, transforms, with_gradients
 
-__all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
+__all__ = [
+    "EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_marked_number", "is_number", "is_number_if_set", "mark_number",
+    "same_leaf", "share_memory", "spelled",
+]  # fmt: skip
 
 #: A tensor, a number, None, `UNSET`, or any other object, which must not change in a branch or loop.
 Leaf = Any
@@ -204,6 +207,23 @@ class Leaves:
 
 def is_number(leaf: Leaf) -> bool:
     return type(leaf) in DTYPES
+
+
+_MARK = "_onnx_parity_number"
+
+
+def mark_number(tensor: torch.Tensor) -> None:
+    """Mark a tensor that is a number in Python, so that the exported program returns it as a number."""
+    setattr(tensor, _MARK, True)
+
+
+def is_marked_number(leaf: Leaf) -> bool:
+    return getattr(leaf, _MARK, False) is True
+
+
+def is_number_if_set(leaf: Leaf) -> bool:
+    """Whether a variable is a number of Python, as far as something was assigned to it."""
+    return leaf is UNSET or is_number(leaf) or is_marked_number(leaf)
 
 
 def same_leaf(one: Leaf, other: Leaf) -> bool:

@@ -14,6 +14,7 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import DTYPES, Varying
 from onnx_parity.exporter.kinds.quantized import Quantized
+from onnx_parity.exporter.recording.leaves import is_marked_number
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList
 from onnx_parity.exporter.request.names_in_objects import output_names_in
 from onnx_parity.exporter.torch_inside import pytree
@@ -27,14 +28,12 @@ __all__ = [
     "TensorOrNone",
     "Written",
     "flattened",
-    "mark_number",
     "spelled_structure",
     "taken_apart",
 ]
 
 #: Types that may be returned beside tensors. The exported program returns the same values as the recording.
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
-_MARK = "_onnx_parity_number"
 
 
 class TensorList(Whole, msgspec.Struct, frozen=True, eq=False):
@@ -62,11 +61,6 @@ class TensorOrNone(Whole, msgspec.Struct, frozen=True, eq=False):
     present: Any
     value: Any
     optional: torch.Tensor | None = None
-
-
-def mark_number(tensor: torch.Tensor) -> None:
-    """Mark a tensor that is a number in Python, so that the exported program returns it as a number."""
-    setattr(tensor, _MARK, True)
 
 
 class Kind(enum.Enum):
@@ -152,7 +146,7 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             plain_kind = Kind.COMPLEX if leaf.is_complex() else Kind.TENSOR
-            kinds.append(Kind.NUMBER if getattr(leaf, _MARK, False) else plain_kind)
+            kinds.append(Kind.NUMBER if is_marked_number(leaf) else plain_kind)
             tensors.append(leaf)
         elif isinstance(leaf, TensorList):
             kinds.append(Kind.NUMBERS if leaf.of_numbers else Kind.LIST)

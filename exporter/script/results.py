@@ -11,8 +11,8 @@ from onnx_parity.exporter.graph.graph import Holds
 from onnx_parity.exporter.graph.list_primitives import OPTIONAL
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks
-from onnx_parity.exporter.recording.leaves import EMPTY, Leaf
-from onnx_parity.exporter.recording.results import TensorList, TensorOrNone, mark_number
+from onnx_parity.exporter.recording.leaves import EMPTY, Leaf, mark_number
+from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
 from onnx_parity.exporter.script.values import Maybe, ScriptList
 from onnx_parity.exporter.torch_inside import pytree
 

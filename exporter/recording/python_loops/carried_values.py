@@ -12,7 +12,7 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import same_shape
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
-from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
+from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number, is_number_if_set, mark_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
 from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes, plain_values
 from onnx_parity.exporter.recording.python_loops.columns import append_to_column, is_list
@@ -84,6 +84,8 @@ class CarriedValues:
         self._given: list[Leaf] = []
         self._before: list[Leaf] = []
         self._left: list[Leaf] = []
+        #: For each leaf, whether it is a number of Python on all paths that set it.
+        self._are_numbers: list[bool] = []
         #: The attributes of objects in the variables.
         self._attributes = Attributes(blocks, [value for _, held in variables for value in held.values()])
         #: What these hold after the last two iterations, on each path through the body.
@@ -216,6 +218,9 @@ class CarriedValues:
         if others or self._carry_attributes() or self._share_written(leaves):
             raise OtherForms
         self._left = leaves
+        known = self._are_numbers or map(is_number_if_set, self.leaves)
+        ends = zip(known, leaves, self._given, strict=True)
+        self._are_numbers = [known and (leaf is given or is_number_if_set(leaf)) for known, leaf, given in ends]
         self._aliases.end(self.leaves, leaves, leaves_added)
         return leaves, added
 
@@ -405,12 +410,16 @@ class CarriedValues:
         if any(each != kept[-1] for each in kept):
             raise self._blocks.error(KEPT_ELSEWHERE)
         ends: list[Leaf] = []
-        for start, given, left, result in zip(self.leaves, self._given, self._left, results, strict=True):
+        for number, (start, given, left, result) in enumerate(
+            zip(self.leaves, self._given, self._left, results, strict=True)
+        ):
             if left is given and isinstance(start, torch.Tensor) and result is not start:
                 start.copy_(result)
                 ends.append(start)
             else:
                 ends.append(self._in_python(left if start is UNSET else start, result))
+                if self._are_numbers[number] and isinstance(ends[-1], torch.Tensor):
+                    mark_number(ends[-1])
         grown: dict[int, GrownList] = {}
         whole = iter(stacks)
         for place in self._places:
@@ -444,6 +453,7 @@ class CarriedValues:
         for begin in self._outside:
             begin()
         self._outside.clear()
+        self._are_numbers.clear()
         self._aliases.forget()
         for place in self._places:
             place.added = None

@@ -406,6 +406,9 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: x * 2 if x[0, 0] else x * 3, X, others=[(Y,)]), "AssumptionError"
     ),
     "tensor_reads: torch.Tensor.item": Witness(exporting(until_small, X, others=[(50 * Y,)]), "AssumptionError"),
+    "tensor_reads: torch.as_tensor": Witness(
+        exporting(lambda x: torch.as_tensor(any(row.sum() > 2 for row in x)), X, **ROWS), "another result"
+    ),
     "tensor_reads: torch.Tensor.allclose": Witness(exporting(until_close, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.Tensor.equal": Witness(exporting(until_equal, X, others=[(Y,)]), "AssumptionError"),
     "tensor_reads: torch.equal": Witness(exporting(until_equal_to_less, X, others=[(Y,)]), "AssumptionError"),

@@ -186,3 +186,29 @@ def test_more_paths_than_are_recorded_are_refused() -> None:
 
     with pytest.raises(onnx_parity.CaptureError, match="runs on more than 32 paths"):
         onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
+
+
+def _number_within(x: Tensor) -> Any:
+    for number in range(10):
+        x = x * 1.5
+        if x.sum() > 50:
+            return number
+    return -1
+
+
+def _number_beside(x: Tensor) -> Any:
+    found = 0
+    for number in range(10):
+        x = x * 1.5
+        if x.sum() > 50:
+            return x, number, True, found
+        found += 2
+    return x, 3, False, found
+
+
+@pytest.mark.parametrize("program", [_number_within, _number_beside])
+def test_numbers_come_back_as_numbers(program: Callable[..., Any]) -> None:
+    x = torch.rand(4, 3)
+    made = onnx_parity.export(program, (x,))
+    for each in (x, x * 3, x * 100, -x):
+        assert_agrees(made, program, each)
