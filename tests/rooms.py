@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/sources": 510,
     "exporter/torch_inside": 4045,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 3590,
+    "exporter/tracing": 3600,
     "exporter/verification": 3302,
     "harness": 3560,
     "harness/any_size": 440,

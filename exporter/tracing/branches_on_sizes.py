@@ -29,7 +29,7 @@ from onnx_parity.exporter.expressions.expression import Condition, Expression, S
 from onnx_parity.exporter.expressions.solving import follows_from
 from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.graph.correspondence import Correspondence
-from onnx_parity.exporter.graph.graph import Graph, Origin, Varying, same_shape
+from onnx_parity.exporter.graph.graph import Graph, Origin, Varying, operator_name, same_shape
 from onnx_parity.exporter.graph.numbering import Numbering
 from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
@@ -54,6 +54,11 @@ __all__ = [
 
 class NotRecorded(Exception):
     """Another side of the program cannot be recorded, although it may run."""
+
+
+#: Operators that choose one of the elements along an axis, and those that do so without an axis too.
+_CHOOSING = frozenset(f"aten::{name}" for name in ("kthvalue", "max", "median", "min", "mode", "nanmedian"))
+_ALWAYS_CHOOSING = frozenset({"aten::argmax", "aten::argmin"})
 
 
 class Recording(Protocol):
@@ -332,6 +337,7 @@ def _is_right_without(symbol: Expression, question: Expression, recorded: Traced
     comparison = ComparisonAt({symbol: 0})
     if comparison.all_empty(recorded.graph):
         is_same = comparison.same_form(recorded, other) and not comparison.stacks_nothing(recorded.graph)
+        is_same = is_same and not comparison.chooses_from_nothing(recorded.graph)
         return is_same and _runs_as_recorded(axis, question, again)
     return comparison.same(recorded, other)
 
@@ -391,6 +397,17 @@ class ComparisonAt(Correspondence):
         loops = [node for node in graph.live_nodes() if node.op in (LOOP, SCAN)]
         stacked = [each.shape for node in loops for each in node.outputs if each is not None and each.shape]
         return any(self.plain(size) == 0 and any(isinstance(each, Varying) for each in rest) for size, *rest in stacked)
+
+    def chooses_from_nothing(self, graph: Graph) -> bool:
+        """Whether an operator chooses an element along an axis of none, which it refuses, be its result empty or not:
+        torch is not asked whether it does, because the program says that there are some."""
+        for node in graph.live_nodes():
+            name, dim = operator_name(node.op), node.arguments.get("dim")
+            if name in _ALWAYS_CHOOSING or (name in _CHOOSING and dim is not None):
+                shape = next(node.inputs()).shape
+                if any(self.plain(size) == 0 for size in (shape if dim is None or not shape else [shape[dim]])):
+                    return True
+        return False
 
     def all_empty(self, graph: Graph) -> bool:
         """Whether all outputs are empty."""

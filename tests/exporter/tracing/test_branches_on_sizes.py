@@ -309,6 +309,8 @@ def test_a_network_over_images_of_any_size_is_recorded_once(monkeypatch: pytest.
         lambda x: torch.outer(x[:, 0], x.sum(0)) if x.shape[1] else x,
         lambda x: torch.stack([row * 2 for row in x]) if x.shape[0] else x,
         lambda x: x * 2 if x.numel() else x,
+        lambda x: x.scatter(-1, x.max(-1, keepdim=True)[1], 1.0) if x.shape[1] else x,
+        lambda x: x[:, x.argmin(1)] if x.shape[1] else x.new_zeros(x.shape[0], 0),
     ],
 )
 def test_a_branch_on_an_empty_axis_on_whose_other_side_the_program_fails(
