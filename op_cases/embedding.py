@@ -46,6 +46,9 @@ embedding_bag_last_offset = op(
     include_last_offset=True,
 )
 embedding_bag_padding = op(F.embedding_bag, given([[1, 2, 1], [1, 1, 1]]), _TABLE, mode=_MODES, padding_idx=1)
+embedding_bag_padding_dynamic = op(
+    F.embedding_bag, ints(3, 4, high=10), _TABLE, mode=_MODES, padding_idx=1, dynamic={"x0": {0: "batch"}}
+)
 embedding_bag_weights = op(F.embedding_bag, ints(3, 4, high=10), _TABLE, per_sample_weights=floats(3, 4), mode="sum")
 embedding_bag_module = op(nn.EmbeddingBag, ints(3, 4, high=10), num_embeddings=10, embedding_dim=4, mode=_MODES)
 embedding_bag_dynamic = op(

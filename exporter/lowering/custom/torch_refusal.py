@@ -30,9 +30,12 @@ def torchs_refusal(node: Node) -> str | None:
 
 
 def _standing_for(argument: Any) -> Any:
-    """An argument of the same dtype and shape that takes no memory."""
+    """An argument of the same dtype and shape that takes no memory, unless it may be indices: kernels such as that of
+    embedding_bag take them to be contiguous, whether they are or not, and would read beyond."""
     if isinstance(argument, AtenValue):
         sizes = [_standing_for(size) for size in argument.shape]
+        if not argument.dtype.is_floating_point and not argument.dtype.is_complex:
+            return torch.zeros(sizes, dtype=argument.dtype)
         return torch.zeros((), dtype=argument.dtype).expand(sizes)
     if isinstance(argument, list):
         return [_standing_for(item) for item in argument]

@@ -73,7 +73,7 @@ def embedding_bag(
     index, bag = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
     if padding_idx >= 0:
         padding = g.equal(index, g.const(padding_idx, torch.int64))
-        bag = g.where(padding, g.scalar(bags, torch.int64), bag)
+        bag = shaped(g.where(padding, g.scalar(bags, torch.int64), bag), [count])
 
     def per_bag(rows: Value, sizes: list[Size], greatest: bool = False) -> Value:
         # Rows that belong to no bag, as padding or after the last offset, go into one more bag, which is dropped.
