@@ -143,6 +143,10 @@ def result_dtype(tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[c
 
 
 def represents(dtype: torch.dtype, number: float) -> bool:
-    """Whether a dtype has a number that differs from this one by rounding alone: float16 has none for 1e5 or 1e-8."""
+    """Whether a model may compute with a number in a dtype of 16 bits: float16 has none near 1e5 or 1e-8.
+
+    A number of float16 may be rounded. One of bfloat16 has to be the same, since models compute that in float32.
+    """
     nearest = torch.tensor(number, dtype=torch.float64).to(dtype).item()
-    return nearest == number or abs(nearest - number) <= torch.finfo(dtype).eps * abs(number)
+    is_rounded = dtype is torch.float16 and abs(nearest - number) <= torch.finfo(dtype).eps * abs(number)
+    return nearest == number or is_rounded

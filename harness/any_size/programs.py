@@ -86,7 +86,7 @@ _VALUES = (
     "v = v.softmax(-1)", "v = v.cumsum(0)", "v = v - v.mean(0)", "v = v.sort(0)[0]", "v = v.flip(0).roll(1, 0)",
     "v = torch.where(v > 0, v, v * 0.5)", "v = v.masked_fill(v > 1, -3)", "v = v.double().to(x.dtype)",
     "v = functional.interpolate(v[None, None], scale_factor=1.5)[0, 0]", "v = v.long().to(x.dtype)", "v = v.tril()",
-    "v = functional.interpolate(v[None], scale_factor=1.3, mode='linear')[0]", "v = v.amax(0, True) + v",
+    "v = functional.interpolate(v.nan_to_num()[None], scale_factor=1.3, mode='linear')[0]", "v = v.amax(0, True) + v",
     "v = functional.interpolate(v[None, None], scale_factor=(1.3, 1.0), mode='nearest')[0, 0]",
     "v = (v @ torch.ones_like(v[0]))[:, None]", "v = (v[:, None] @ torch.ones_like(v.t()))[:, 0]",
     "v = functional.scaled_dot_product_attention(v[None], v[None], v[None])[0]", "v = v.log_softmax(0)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -159,6 +160,10 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
             convert(inner, getattr(torch, dtype))
     else:
         passed = keywords
+        if isinstance(inner, torch.nn.Module) and dtype.is_floating and dtype not in declaration.dtypes:
+            # A module that is declared as it is has weights for the declared dtypes.
+            inner = copy.deepcopy(inner)
+            convert(inner, getattr(torch, dtype))
     if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments.positional):
         module = inner
     else:

@@ -19,9 +19,8 @@ from onnx_parity.exporter.registry.results import result_of
 
 
 def _scaled(g: Graph, x: Value, alpha: float | Varying) -> Value:
-    if isinstance(alpha, Varying):
-        return g.op("Mul", x, g.scalar(alpha, x.dtype))
-    return x if alpha == 1 else g.op("Mul", x, alpha)
+    # Torch rounds the number to the dtype of the tensor, in which it may not compute.
+    return x if not isinstance(alpha, Varying) and alpha == 1 else g.op("Mul", x, g.scalar(alpha, x.dtype))
 
 
 @lowering("aten::add")
