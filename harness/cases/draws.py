@@ -1,7 +1,7 @@
-"""Drawn cells of the full tier: Hypothesis chooses sizes, memory layouts and attributes of a declaration.
+"""Drawn cells of the full tier: sizes, memory layouts and attributes of a declaration are chosen at random.
 
-A cell `elu[drawn]-float32-opset9-...` represents a few dozen draws. The first that fails is shrunk, and the result is
-printed as a declaration, ready to be pasted into the family's file:
+A cell `elu[drawn]-float32-opset9-...` represents a few dozen draws, which depend on its name alone. The first that
+fails is shrunk, and the result is printed as a declaration, ready to be pasted into the family's file:
 
     elu = op(torch.nn.functional.elu, floats(0), alpha=0.5)
 
@@ -13,7 +13,7 @@ the exporter refuses with a reason, are not counted.
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,19 +68,7 @@ def can_be_drawn(declaration: Declaration) -> bool:
 
 def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     """Run draws of a cell until one fails, then the smallest that still fails. Returns the outcome of that draw."""
-    import hypothesis
-    from hypothesis import strategies as st
-
-    declaration = cell.case.declaration
-    cases = list(declaration.cases(cell.case.name))
-    draws = st.builds(
-        Draw,
-        number=st.integers(0, len(cases) - 1),
-        sizes=st.fixed_dictionaries({size: st.integers(0, LARGEST) for size in _draw_sizes(cases)}),
-        layout=st.sampled_from(_LAYOUTS),
-    )
-    outcomes: list[Outcome] = []
-    attempts = itertools.count()
+    cases = list(cell.case.declaration.cases(cell.case.name))
     #: The seconds of all draws together, by stage.
     seconds: defaultdict[str, float] = defaultdict(float)
 
@@ -90,44 +78,69 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
             seconds[stage] += taken
         return outcome
 
-    @hypothesis.seed(stable_seed(0, cell.id))
-    @hypothesis.settings(
-        max_examples=EXAMPLES,
-        # What hypothesis would explain of a failure is not shown, and takes as long as all else.
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
-        database=None,
-        deadline=None,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        report_multiple_bugs=False,
-        verbosity=hypothesis.Verbosity.quiet,
-        print_blob=False,
-    )
-    @hypothesis.given(draws)
-    def holds(draw: Draw) -> None:
-        if next(attempts) >= ATTEMPTS and all(outcome.status is Status.PASSED for outcome in outcomes):
-            return
+    def outcome_of(draw: Draw) -> Outcome | None:
         case = _draw_program(cases[draw.number], draw)
         outcome = timed(case)
         if _says_nothing(outcome):
-            hypothesis.reject()
+            return None
         outcome.details.insert(0, f"drawn: {_as_declaration(case, draw)}")
-        outcomes.append(outcome)
-        if outcome.status is not Status.PASSED:
-            raise _FoundError(outcome)
+        return outcome
 
-    try:
-        holds()
-        # Every draw was refused. The outcome of the declaration's first case describes why.
-        outcome = outcomes[-1] if outcomes else timed(cases[0])
-    except _FoundError as found:
-        outcome = found.outcome
-    except hypothesis.errors.Flaky:
-        outcome = next(each for each in reversed(outcomes) if each.status is not Status.PASSED)
+    last: Outcome | None = None
+    told = 0
+    for draw in _draws(len(cases), _draw_sizes(cases), random.Random(stable_seed(0, cell.id))):
+        outcome = outcome_of(draw)
+        if outcome is None:
+            continue
+        last, told = outcome, told + 1
+        if outcome.status is not Status.PASSED:
+            last = _shrunk(draw, outcome, outcome_of)
+            break
+        if told == EXAMPLES:
+            break
+    # If every draw was refused, the outcome of the declaration's first case describes why.
+    last = last or timed(cases[0])
+    last.seconds = dict(seconds)
+    return last
+
+
+def _draws(cases: int, sizes: Sequence[int], choices: random.Random) -> Iterator[Draw]:
+    """So many draws as a cell may have, none of them twice. The smallest comes first."""
+    drawn: set[object] = set()
+    for attempt in range(ATTEMPTS):
+        chosen = {size: choices.randint(0, LARGEST) if attempt else 0 for size in sizes}
+        draw = Draw(choices.randrange(cases) if attempt else 0, chosen, choices.choice(_LAYOUTS) if attempt else None)
+        key = (draw.number, *chosen.values(), draw.layout)
+        if key not in drawn:
+            drawn.add(key)
+            yield draw
+
+
+def _shrunk(draw: Draw, outcome: Outcome, outcome_of: Callable[[Draw], Outcome | None]) -> Outcome:
+    """The outcome of the smallest draw that is found to fail like this one."""
+
+    def failure_of(draw: Draw) -> Outcome | None:
+        found = outcome_of(draw)
+        return None if found is None or found.status is Status.PASSED else found
+
+    # A smaller draw that fails is shrunk in turn: each has fewer smaller ones, so that this ends.
+    for smaller in _smaller(draw):
+        if failure := failure_of(smaller):
+            return _shrunk(smaller, failure, outcome_of)
+    if failure_of(draw) is None:
         outcome.details.insert(1, "the same draw had another outcome when it was run again")
-    except hypothesis.errors.Unsatisfiable:
-        outcome = timed(cases[0])
-    outcome.seconds = dict(seconds)
     return outcome
+
+
+def _smaller(draw: Draw) -> Iterator[Draw]:
+    """The draws in which one thing is simpler, the simplest first."""
+    for number in range(draw.number):
+        yield dataclasses.replace(draw, number=number)
+    if draw.layout is not None:
+        yield dataclasses.replace(draw, layout=None)
+    for size, chosen in draw.sizes.items():
+        for less in range(chosen):
+            yield dataclasses.replace(draw, sizes={**draw.sizes, size: less})
 
 
 def _draw_sizes(cases: Sequence[Case]) -> list[int]:
@@ -141,14 +154,6 @@ def _says_nothing(outcome: Outcome) -> bool:
     if outcome.status is Status.UNSUPPORTED or outcome.stage in (Stage.BUILD, Stage.REFERENCE):
         return True
     return outcome.stage is Stage.EXPORT and outcome.raised is not None and issubclass(outcome.raised, CaptureError)
-
-
-class _FoundError(Exception):
-    """A draw that fails."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
 
 
 def _draw_program(case: Case, draw: Draw) -> Case:

@@ -70,8 +70,7 @@ NEEDS = (
         "pip install onnxscript",
     ),
     Need(
-        "hypothesis", "hypothesis", "the cells with random sizes of the full tier fail, and so do some tests",
-        "pip install hypothesis",
+        "hypothesis", "hypothesis", "some tests fail", "pip install hypothesis",
     ),
     Need("ray", "ray", "`parity run --on` cannot run cells on a cluster", "pip install 'onnx-parity[ray]'"),
     Need(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from onnx_parity.exporter.errors import CaptureError, LoweringError
@@ -25,7 +24,6 @@ def _shapes(cell: Cell) -> list[tuple[int, ...]]:
     return [maker.shape for maker in cell.case.declaration.inputs]  # type: ignore[union-attr]
 
 
-@pytest.mark.slow
 def test_a_failure_shrinks_to_a_small_declaration() -> None:
     def run(cell: Cell) -> Outcome:
         fails = _shapes(cell)[0][0] >= 3
@@ -34,6 +32,21 @@ def test_a_failure_shrinks_to_a_small_declaration() -> None:
     outcome = search(_cell(_PRODUCT), run)
     assert outcome.status is Status.FAILED
     assert outcome.details == ["drawn: it = op(torch.matmul, floats(3,0), floats(0,0))"]
+
+
+def test_the_draws_of_a_cell_are_the_same_in_every_process() -> None:
+    def drawn() -> list[object]:
+        seen: list[object] = []
+
+        def run(cell: Cell) -> Outcome:
+            seen.append(_shapes(cell))
+            return Outcome(cell, "onnxruntime", stage=Stage.COMPARE)
+
+        search(_cell(_PRODUCT), run)
+        return seen
+
+    assert drawn() == drawn()
+    assert drawn()[1] == [(0, 0), (0, 2)]
 
 
 def test_equal_sizes_stay_equal_so_that_a_product_stays_one() -> None:
@@ -69,7 +82,6 @@ def test_draws_that_torch_refuses_are_not_counted() -> None:
     assert (outcome.stage, outcome.reason) == (Stage.REFERENCE, "torch says no")
 
 
-@pytest.mark.slow
 def test_draws_that_cannot_be_recorded_are_not_counted() -> None:
     def run(cell: Cell) -> Outcome:
         outcome = Outcome(cell, "onnxruntime", stage=Stage.EXPORT)
@@ -92,7 +104,7 @@ def test_where_torch_refuses_nearly_everything_it_is_soon_enough() -> None:
         return Outcome(cell, "onnxruntime", status=status, stage=stage)
 
     assert search(_cell(_PRODUCT), run).status is Status.PASSED
-    assert runs == ATTEMPTS
+    assert ATTEMPTS // 2 < runs <= ATTEMPTS
 
 
 def test_an_intermittent_failure_is_reported_as_such() -> None:
