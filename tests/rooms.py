@@ -16,7 +16,7 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3600,
+    "exporter": 3607,
     "exporter/dispatch": 875,
     "exporter/expressions": 1715,
     "exporter/fallback": 400,
