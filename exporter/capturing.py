@@ -146,7 +146,10 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     axes = with_outputs_placed(traced.axes, output_names, [len(output.shape) for output in outputs])
     weight_names = inputs.weight_names
     training = None if options.training is None else trains(options.training)
-    source = Source(model, example.args, example.kwargs, training, axes, inputs.layout, traced.graph, traced.looked_at)
+    source = Source(
+        model, example.args, example.kwargs, training, axes, inputs.layout, traced.graph, traced.looked_at,
+        traced.conditions,
+    )  # fmt: skip
     return Capture(
         traced,
         replace(source, written=frozenset([*written, *traced.written])),

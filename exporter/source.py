@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.containers import has_names, named_leaves
-from onnx_parity.exporter.graph.graph import Graph
+from onnx_parity.exporter.graph.graph import Graph, Value
 from onnx_parity.exporter.recording.fakes.input_layouts import laid_out_like
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import Given, Layout
@@ -38,6 +38,8 @@ class Source(msgspec.Struct, frozen=True):
     recorded: Graph | None = None
     #: The positions of the inputs whose values decided what was recorded.
     looked_at: Sequence[int] = ()
+    #: The truth values, in the recorded graph, of branches on values of which the model has both sides.
+    conditions: Sequence[Value] = ()
     #: The names of the weights, and of what else, that the program writes to.
     written: frozenset[str] = frozenset()
 

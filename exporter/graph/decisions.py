@@ -15,7 +15,7 @@ from typing import Any
 
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["ENDS", "Decision", "Decisions", "Reconsider"]
+__all__ = ["ENDS", "OF_DYNAMIC_AXES", "Decision", "Decisions", "Reconsider"]
 
 
 class Decision(enum.Enum):
@@ -69,6 +69,10 @@ class Decision(enum.Enum):
 Decisions = frozenset[Decision]
 #: What is decided where iterations at the ends of a loop cannot be recorded like the others.
 ENDS = Decision.FIRST_ITERATIONS, Decision.LAST_ITERATIONS
+#: What is decided for the sake of dynamic axes.
+OF_DYNAMIC_AXES = frozenset(
+    {*ENDS, Decision.PATHS, Decision.OWN_COMPREHENSIONS, Decision.AS_WRITTEN, Decision.SELECT_PARTS}
+)
 
 
 class Reconsider(CaptureError):

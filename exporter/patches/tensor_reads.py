@@ -75,6 +75,11 @@ def _are_looped() -> bool:
     return Decision.LOOPS_BY_VALUES in recorder_here().decisions
 
 
+def _are_followed() -> bool:
+    """Whether the model is to decide by values what the program does."""
+    return _are_looped() or bool(recorder_here().reader.joined_at)
+
+
 def _stays_in_loop(asked: torch.Tensor, *, is_returned: bool = False) -> bool | None:
     """The answer to a value by which the program may leave a loop that becomes one of the model; None for others. The
     function that asks may return it to the program, which then tests it."""
@@ -90,13 +95,13 @@ def _item(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
 
 def _are_close(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`torch.allclose`, as a truth value that is computed where the program may leave a loop by it."""
-    return torch.isclose(*args, **kwargs).all().item() if _are_looped() else torchs(*args, **kwargs)
+    return torch.isclose(*args, **kwargs).all().item() if _are_followed() else torchs(*args, **kwargs)
 
 
 def _are_equal(torchs: Callable[..., Any], one: torch.Tensor, other: torch.Tensor) -> Any:
     """`torch.equal`, in the same way where the sizes are surely equal."""
-    is_looped = _are_looped() and one is not other and one.ndim == other.ndim
-    is_computed = is_looped and all(map(same_size, one.shape, other.shape))
+    is_followed = _are_followed() and one is not other and one.ndim == other.ndim
+    is_computed = is_followed and all(map(same_size, one.shape, other.shape))
     return (one == other).all().item() if is_computed else torchs(one, other)
 
 

@@ -89,6 +89,7 @@ _PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
 _METHODS = (FunctionType, classmethod, staticmethod, property)
 #: Methods that make an object, and are not called for one that is there.
 _MAKING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__"})
+_OF_CODE = (type, ModuleType, MethodType, type(len), type(list.append), type(type.__dict__["__doc__"]))
 #: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
 #: Classes of the standard library whose objects contain what programs put into them.
@@ -102,6 +103,11 @@ class _MethodsOf(msgspec.Struct, frozen=True):
 
 
 _Code = FunctionType | type | _MethodsOf
+
+
+def _may_change(value: Any) -> bool:
+    """Whether something is no function, class or module."""
+    return not isinstance(value, (*_METHODS, *_OF_CODE))
 
 
 class PythonState:
@@ -166,6 +172,14 @@ class PythonState:
     def changed(self, program: object) -> list[Kept]:
         """What is other than it was, without what is in code of libraries."""
         return changed_in(self._places, program)
+
+    def globals_named(self) -> Iterator[tuple[Mapping[str, Any], str]]:
+        """The globals that functions name, and the attributes of classes, that a program may write to: each with what
+        has it, without functions, classes and modules."""
+        for place in (*self._places, *self._places_of_libraries):
+            if isinstance(place, Globals | ClassAttributes):
+                holder = place.now if isinstance(place, Globals) else vars(place.cls)
+                yield from ((holder, name) for name, value in place.before.items() if _may_change(value))
 
     def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether something is held now that was not, and that is meant or holds what is meant."""

@@ -8,7 +8,7 @@ import msgspec
 
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError
 
-__all__ = ["FrozenSizes", "SizesOfTrial", "Trial"]
+__all__ = ["FrozenSizes", "SizesOfTrial", "Trial", "trial_with"]
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -36,3 +36,14 @@ class SizesOfTrial(CaptureError):
     def __init__(self, sizes: Sequence[object]) -> None:
         super().__init__("a trial has ended")
         self.sizes = tuple(sizes)
+
+
+def trial_with(read: Sequence[int], places: Sequence[int], sizes: list[int], split: int) -> Trial | None:
+    """A trial in which other numbers of the same sum were read, wherever those of a split were."""
+    others = [*sizes[1:], sizes[0]] if len(set(sizes)) > 1 else [sizes[0] + 1, sizes[0] - 1, *sizes[2:]]
+    if min(others) < 0:
+        return None
+    numbers = [*read]
+    for at in places:
+        numbers[at : at + len(sizes)] = others
+    return Trial(tuple(numbers), split)

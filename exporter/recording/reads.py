@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import torch
 
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.graph import Origin, Value
+from onnx_parity.exporter.torch_inside.frames import FrameType, line_in
 
-__all__ = ["OF_TEXTS", "Altered", "Read", "looked_at"]
+__all__ = ["OF_TEXTS", "Altered", "AskedAt", "Read", "looked_at"]
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -45,6 +47,17 @@ class Altered(msgspec.Struct, frozen=True):
 OF_TEXTS = -1
 
 
+class AskedAt(NamedTuple):
+    """The place at which a program asks for values."""
+
+    file: str
+    line: int
+
+    @classmethod
+    def of(cls, frame: FrameType) -> AskedAt:
+        return cls(*line_in(frame))
+
+
 class Read(msgspec.Struct, eq=False):
     """Values that the program turned into Python values at one place."""
 
@@ -62,6 +75,8 @@ class Read(msgspec.Struct, eq=False):
     is_within: bool
     #: Whether it decides if the program leaves a loop.
     ends_loop: bool
+    #: Where the program asks, if it is one with lines.
+    asked_at: AskedAt | None
     #: What they are for the example inputs.
     tensors: Sequence[torch.Tensor] = ()
     #: The answer, if it was asked for a truth value.

@@ -20,9 +20,9 @@ from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
-from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
+from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial, trial_with
 from onnx_parity.exporter.recording.random_numbers import draws
-from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read
+from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, AskedAt, Read
 from onnx_parity.exporter.torch_inside.bytecode import is_guard
 from onnx_parity.exporter.torch_inside.code_objects import CodeType
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
@@ -35,7 +35,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     spelled_in,
 )
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import test_of_call, test_of_loop
-from onnx_parity.exporter.torch_inside.loops.structured_code import function_of, is_added
+from onnx_parity.exporter.torch_inside.loops.structured_code import function_of, is_added, to_the_end_of
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -120,8 +120,13 @@ class Reader:
         #: The functions whose code is written down otherwise, so that what branches on their results has paths that are
         #: joined, and the places where it does; None where no code is to be.
         self.structured: frozenset[str] | None = None
-        #: The questions on sizes of which both sides are recorded there.
+        #: The questions on sizes of which both sides are recorded there, and the places of those on values.
         self.joined: frozenset[Expression] = frozenset()
+        self.joined_at: frozenset[AskedAt] = frozenset()
+        #: The truth values of branches on values that have both sides, as far as these do not differ within loops.
+        self.conditions: list[Value] = []
+        #: The globals and the attributes of classes that the program names, each with what has it.
+        self.globals_named: Sequence[tuple[Mapping[str, Any], str]] = ()
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -273,7 +278,7 @@ class Reader:
             "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without "
             "numpy and branches: then the sizes of the parts depend on values in the model too.",
             whole,
-            _trial(read, places, whole, number),
+            trial_with(read, places, whole, number),
         )
         raise self.refusal
 
@@ -299,7 +304,8 @@ class Reader:
         frame = program_frame(current_frame())
         spelled = "" if self._origins.step is not None else spelled_in(frame)
         ends_loop = frame is not None and not is_random and (test_of_loop(frame) or test_of_call(frame)) is not None
-        self.reads.append(Read(origin, text, spelled, sources, is_random, values, is_within, ends_loop))
+        asked_at = AskedAt.of(frame) if frame is not None else None
+        self.reads.append(Read(origin, text, spelled, sources, is_random, values, is_within, ends_loop, asked_at))
         return self.reads[-1]
 
     def _inputs_behind(self, value: Value) -> Iterator[Value]:
@@ -339,9 +345,10 @@ class Reader:
             if self.joined and frame is not None and of_sizes is not None:
                 return self.decided_on_paths(frame, of_sizes, tensor)
             return self.decided_behind([value], frame, tensor)
-        if not self.is_inside(value):
+        frame = program_frame(current_frame(1))
+        if not self.is_inside(value) and not self.is_joined([value], frame):
             return None
-        decided: bool = self.bodies[-1].decide(program_frame(current_frame(1)), tensor)
+        decided: bool = self.bodies[-1].decide(frame, tensor)
         return decided
 
     def decided_on_paths(
@@ -361,14 +368,19 @@ class Reader:
         return bool(self.bodies[-1].decide(frame, question if tensor is None else tensor, question))
 
     def decided_behind(self, values: Sequence[Value], frame: FrameType | None, question: Any) -> bool | None:
-        """The answer to a question of a frame about what loops of Python have computed, on the path on which the
-        statements with it run now; None of a question about something else."""
-        if not self.has_loops or self.structured is None or not any(map(self._is_of_loop, values)):
+        """The answer to a question of a frame about what loops of Python have computed, or one of which the model is to
+        have both sides, on the path on which the statements with it run now; None of a question about something else.
+        """
+        is_joined = self.is_joined(values, frame)
+        if not is_joined and (not self.has_loops or self.structured is None or not any(map(self._is_of_loop, values))):
             return None
         if self.bodies:
             decided: bool = self.bodies[-1].decide(frame, question)
             return decided
-        if frame is None:
+        if frame is None or self.structured is None:
+            return None
+        if is_joined and function_of(frame) in self.structured:
+            self._follow_paths_of(frame, to_the_end_of(frame))
             return None
         if function_of(frame) in self.structured and is_added(frame):
             self.refusal = CaptureError(_LEAVES_KNOWN + self._origins.find().in_brackets)
@@ -376,9 +388,20 @@ class Reader:
         self._follow_paths_of(frame)
         return None
 
-    def _follow_paths_of(self, frame: FrameType) -> None:
+    def holds_in_example(self, value: Value) -> bool:
+        """Whether a truth value is True for the example inputs."""
+        with outside_of_recording(), torch.no_grad():
+            return bool(self._evaluate(value))
+
+    def is_joined(self, values: Sequence[Value], frame: FrameType | None) -> bool:
+        """Whether a frame asks about values at a place of which the model is to have both sides."""
+        is_there = bool(self.joined_at) and frame is not None and AskedAt.of(frame) in self.joined_at
+        return is_there and any(map(self.depends_on_input, values))
+
+    def _follow_paths_of(self, frame: FrameType, key: str | None = None) -> None:
         """Have the function of a frame written down so that its statements have paths, unless it was."""
-        if self.structured is not None and (key := function_of(frame)) not in self.structured:
+        key = key or function_of(frame)
+        if self.structured is not None and key not in self.structured:
             self.refusal = Reconsider(Decision.PATHS, structured=[key])
             raise self.refusal
 
@@ -468,14 +491,3 @@ class Reader:
                 value, axis = self._size_sources[name]
                 given[symbol] = known[value].shape[axis]
         return self._symbols.number_in_example(number, given)
-
-
-def _trial(read: Sequence[int], places: Sequence[int], sizes: list[int], split: int) -> Trial | None:
-    """A trial in which other numbers of the same sum were read, wherever those of a split were."""
-    others = [*sizes[1:], sizes[0]] if len(set(sizes)) > 1 else [sizes[0] + 1, sizes[0] - 1, *sizes[2:]]
-    if min(others) < 0:
-        return None
-    numbers = [*read]
-    for at in places:
-        numbers[at : at + len(sizes)] = others
-    return Trial(tuple(numbers), split)

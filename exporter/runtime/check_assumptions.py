@@ -13,13 +13,13 @@ from onnx_parity.exporter.errors import AssumptionError
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.expressions.multiples import with_bases
 from onnx_parity.exporter.graph.assumptions import Assumption
-from onnx_parity.exporter.graph.graph import Graph, Varying
+from onnx_parity.exporter.graph.graph import Graph, Value, Varying
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.fakes.input_layouts import lies_like
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
-__all__ = ["broken_assumption", "check_assumptions"]
+__all__ = ["Computed", "broken_assumption", "check_assumptions"]
 
 
 def check_assumptions(
@@ -78,31 +78,50 @@ def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Grap
     tensors = [each for each in feeds if isinstance(each, torch.Tensor)]
     if len(tensors) < len(feeds):
         return True
-    known: dict[Any, Any] = {item.value: in_pairs(given) for item, given in zip(graph.inputs, tensors, strict=False)}
+    computed = Computed(tensors, graph)
+    if assumption.of_values is not None:
+        return computed.holds(assumption.of_values)
+    for value, expected in zip(assumption.values, assumption.expected, strict=True):
+        now = computed.value(value)
+        if now.shape != expected.shape or not torch.equal(now, expected):
+            return False
+    return True
 
-    def number_of(expression: Expression) -> SymbolicNumber:
-        return SymbolicNumber(
-            expression, tuple((symbol, graph.symbol_sources[str(symbol)]) for symbol in expression.free_symbols)
-        )
 
-    def number_in(size: Varying, tensors: Mapping[Any, Any]) -> Any:
-        number = number_of(size.node.expr)
+class Computed:
+    """What a program computes of some inputs, as it was recorded."""
+
+    def __init__(self, inputs: Sequence[torch.Tensor], graph: Graph) -> None:
+        self._graph = graph
+        pairs = zip(graph.inputs, inputs, strict=False)
+        self._known: dict[Any, Any] = {item.value: in_pairs(given) for item, given in pairs}
+        self._interpreter = TensorInterpreter(self._number_in)
+
+    def value(self, value: Value) -> torch.Tensor:
+        with outside_of_recording(), torch.no_grad():
+            self._compute(value)
+            tensor: torch.Tensor = self._interpreter.value(value, self._known)
+            return tensor
+
+    def holds(self, question: Expression) -> bool:
+        """Whether a condition on numbers holds."""
+        condition = self._number_of(question)
+        with outside_of_recording(), torch.no_grad():
+            for _, source in condition.sources:
+                self._compute(source.value)
+            return bool(condition.of(self._known))
+
+    def _compute(self, value: Value) -> None:
+        self._interpreter.run(nodes_behind(value, self._known), self._known)
+
+    def _number_of(self, expression: Expression) -> SymbolicNumber:
+        sources = self._graph.symbol_sources
+        return SymbolicNumber(expression, tuple((each, sources[str(each)]) for each in expression.free_symbols))
+
+    def _number_in(self, size: Varying, tensors: Mapping[Any, Any]) -> Any:
+        number = self._number_of(size.node.expr)
         # What is inside of a branch or a loop has been computed there before it is read.
         for _, source in number.sources:
             if source.value not in tensors:
-                interpreter.run(nodes_behind(source.value, known), known)
-        return number.of({**known, **tensors})
-
-    interpreter = TensorInterpreter(number_in)
-    with outside_of_recording(), torch.no_grad():
-        if assumption.of_values is not None:
-            condition = number_of(assumption.of_values)
-            for _, source in condition.sources:
-                interpreter.run(nodes_behind(source.value, known), known)
-            return bool(condition.of(known))
-        for value, expected in zip(assumption.values, assumption.expected, strict=True):
-            interpreter.run(nodes_behind(value, known), known)
-            now = interpreter.value(value, known)
-            if now.shape != expected.shape or not torch.equal(now, expected):
-                return False
-    return True
+                self._compute(source.value)
+        return number.of({**self._known, **tensors})

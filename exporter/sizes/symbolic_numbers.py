@@ -104,6 +104,8 @@ def are_identical(one: Any, other: Any, /) -> bool:
         return bool(one == other)
     if torch.SymBool in kinds and kinds <= {bool, torch.SymBool}:
         return bool(one) is bool(other)
+    if kinds == {bool, torch.Tensor} and records_here() and recorder_here().reader.joined_at:
+        raise refused_here("the program asks whether something is the object True or False, which a branch decides")
     if kinds <= _TENSORS and records_here():
         recorder_here().layouts_asked.compare(one, other)
     if one is not other and kinds == {torch.Tensor}:

@@ -27,6 +27,7 @@ __all__ = [
     "is_guard",
     "line_writing",
     "parts_that_catch",
+    "tells_flags_apart",
 ]
 
 asks_for_its_caller(__file__)
@@ -119,6 +120,11 @@ def _only_raises(code: CodeType, at: int) -> bool:
         if step.opname not in ("JUMP_FORWARD", "RERAISE"):
             waiting.append(number + 1)
     return True
+
+
+def tells_flags_apart(frame: FrameType) -> bool:
+    """Whether the code of a frame may ask whether something is a bool."""
+    return not {"isinstance", "type"}.isdisjoint(frame.f_code.co_names)
 
 
 def errors_are_caught(frame: FrameType, outermost: CodeType) -> bool:

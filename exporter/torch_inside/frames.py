@@ -34,9 +34,9 @@ __all__ = [
     "clear_locals", "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
     "is_caught_by_user", "is_function_of_torch", "is_library_file",
     "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
-    "last_user_line", "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
-    "reads_or_writes_item", "runs_users_code", "spelled_in", "stands_in", "stop_at", "variables_of_calls",
-    "warn_at_users_line", "who_asks",
+    "last_user_line", "library_names", "line_in", "module_that_calls", "nearest_user_place", "passes_through",
+    "program_frame", "reads_or_writes_item", "runs_users_code", "spelled_in", "stands_in", "stop_at",
+    "variables_of_calls", "warn_at_users_line", "who_asks",
 ]  # fmt: skip
 
 #: The frame of the caller, or of the caller that many calls above it.
@@ -152,6 +152,11 @@ def _has_packages(folder: str) -> bool:
 def library_names(name: str, frame: FrameType) -> bool:
     """Whether the code of a frame is that of an installed package, and uses a global or an attribute of this name."""
     return is_library_file(frame.f_code.co_filename) and name in frame.f_code.co_names
+
+
+def line_in(frame: FrameType) -> tuple[str, int]:
+    """The file of the code of a frame, and the line that it has reached."""
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 class Place(NamedTuple):

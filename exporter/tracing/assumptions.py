@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
     from onnx_parity.exporter.sizes.answers import Answer
 
-__all__ = ["DeclaredSize", "assumptions_of", "declared_sizes", "not_stated", "spelled"]
+__all__ = ["DeclaredSize", "assumptions_of", "declared_sizes", "not_stated", "reads_not_stated", "spelled"]
 
 
 class DeclaredSize(msgspec.Struct, frozen=True):
@@ -99,6 +99,12 @@ def not_stated(branches: Sequence[Answer], axis_names: Mapping[str, str], stated
     from onnx_parity.exporter.expressions.solving import follows_from
 
     return [each for each in branches if not follows_from(_over_axes(each.holding, axis_names), conditions)]
+
+
+def reads_not_stated(reads: Sequence[Read], stated: Sequence[str]) -> list[Read]:
+    """What was read, without that of which the caller states what it is."""
+    texts = {*map(_spelled_alike, stated)}
+    return [each for each in reads if not texts or _spelled_alike(each.condition) not in texts]
 
 
 def declared_sizes(axes: Axes, inputs: Sequence[Input]) -> list[DeclaredSize]:

@@ -122,6 +122,8 @@ class Traced(msgspec.Struct):
     equalities: list[Answer] = []
     #: The conditions of PyTorch's kernels.
     kernels: list[Answer] = []
+    #: The truth values of branches on values of which the model has both sides.
+    conditions: Sequence[Value] = ()
     #: What it changed in its Python objects.
     kept: list[Kept] = []
     #: The conditions under which the graph computes what the program does.
@@ -192,13 +194,13 @@ class _Recording:
             attempt.decisions,
         )
         if symbols is not None:
-            symbols.read_symbol, recorder.reader.joined = recorder.reader.read_symbol, attempt.joined
-            symbols.decided_by_values = recorder.reader.decided
+            symbols.read_symbol, symbols.decided_by_values = recorder.reader.read_symbol, recorder.reader.decided
+            recorder.reader.joined, recorder.reader.joined_at = attempt.joined, attempt.joined_at
             symbols.decided_before = recorder.reader.decided_before
             symbols.module_running = lambda: recorder.origins.find().module
+        recorder.reader.globals_named = [*state.globals_named()] if attempt.has_both_sides else ()
         recorder.reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
-        recorder.of_script = isinstance(wanted.program, _SCRIPTS)
-        recorder.layouts_asked.turned = attempt.variant.turned
+        recorder.of_script, recorder.layouts_asked.turned = isinstance(wanted.program, _SCRIPTS), attempt.variant.turned
         recorder.random_numbers.names, recorder.result_by_class = [each for _, each in state.functions], result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
@@ -409,10 +411,9 @@ class _Recording:
             names = others
         if self._lifted is not None:
             names = [*names, *self._lifted.renormed(self._lifted_values)]
-        sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(
             inputs.inputs,
-            with_all_tokens(recorder.nodes, sources),
+            with_all_tokens(recorder.nodes, sources := recorder.symbol_sources() | inputs.size_sources),
             outputs,
             inputs.axis_names,
             sources,
@@ -430,12 +431,11 @@ class _Recording:
         has_denied = self._symbols is not None and self._symbols.has_denied
         sizes = {} if self._symbols is None else self._symbols.hints
         text, of = recorder.reader.text, recorder.reader.sizes_in_texts
-        asked = recorder.layouts_asked
         traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
-        traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
+        traced.asks_layouts, traced.asks_exactly = recorder.layouts_asked.place(), recorder.layouts_asked.exactly
         if self._symbols is not None:
             traced.equalities, traced.kernels = self._symbols.equalities(), self._symbols.kernels
-        traced.layouts, traced.kept = self._layouts(), self._kept
+        traced.layouts, traced.kept, traced.conditions = self._layouts(), self._kept, recorder.reader.conditions
         return traced
 
     def let_go(self, survivors: Survivors) -> None:

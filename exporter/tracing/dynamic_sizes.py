@@ -84,14 +84,19 @@ def _decided_in_loop(recorder: Recorder, frame: FrameType, question: Expression)
     """The answer to a question that a frame asks in the body of a loop, if it differs between iterations, or behind one
     about what it has computed."""
     symbols, reader = recorder.fakes.symbols, recorder.reader
-    if not reader.bodies and not reader.has_loops:
+    if not (reader.bodies or reader.has_loops or reader.joined_at):
         return None
     names = [*map(str, question.free_symbols)]
     found = [reader.scalars.get(name) or recorder.size_sources.get(name, (None,))[0] for name in names]
     sources = [source for source in found if source is not None]
     if not reader.bodies or reader.bodies[-1].is_of_function:
-        return reader.decided_behind(sources, frame, question)
-    is_of_values = any(map(reader.is_inside, sources))
+        decided_behind = reader.decided_behind(sources, frame, question)
+        if decided_behind is not None or not reader.joined_at or symbols is None or not symbols.has_value(question):
+            return decided_behind
+        # A size that a branch on values decides is read, like any value.
+        before = reader.decided_before(question)
+        return symbols.decided(question) if before is None else bool(before)
+    is_of_values = any(map(reader.is_inside, sources)) or reader.is_joined(sources, frame)
     if not is_of_values and not (symbols is not None and symbols.iterations.concern(question)):
         return None
     decided: bool = recorder.reader.bodies[-1].decide(frame, question)

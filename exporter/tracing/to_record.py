@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout
 from onnx_parity.exporter.recording.frozen_sizes import Trial
-from onnx_parity.exporter.recording.reads import Altered
+from onnx_parity.exporter.recording.reads import Altered, AskedAt
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.torch_inside.code_objects import place_of
@@ -84,11 +84,17 @@ class Attempt(msgspec.Struct, frozen=True):
     followed: frozenset[str] = frozenset()
     #: The functions whose code is written down otherwise, and the places in them where paths are joined.
     structured: frozenset[str] = frozenset()
-    #: The questions on sizes of which both sides are recorded there.
+    #: The questions on sizes of which both sides are recorded there, and the places of those on values.
     joined: frozenset[Expression] = frozenset()
+    joined_at: frozenset[AskedAt] = frozenset()
     #: The splits whose sizes only happen to be numbers that were read from values.
     coincidences: frozenset[int] = frozenset()
     variant: Variant = Variant()
+
+    @property
+    def has_both_sides(self) -> bool:
+        """Whether both sides of a branch are recorded, of which the example takes one."""
+        return bool(self.joined or self.joined_at)
 
     def has(self, decision: Decision) -> bool:
         return decision in self.decisions

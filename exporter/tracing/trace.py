@@ -15,9 +15,10 @@ model and is warned about. A write to any other tensor that the program did not 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from msgspec.structs import replace
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import LayoutOfInput
-from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
+from onnx_parity.exporter.graph.decisions import OF_DYNAMIC_AXES, Decision, Reconsider
 from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
@@ -36,8 +37,9 @@ from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTria
 from onnx_parity.exporter.recording.reads import Altered, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
-from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes, not_stated
+from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes, not_stated, reads_not_stated
 from onnx_parity.exporter.tracing.attempt import ByLayout, FailedThere, Traced, record
+from onnx_parity.exporter.tracing.both_sides import joining_sizes, joining_values, keeps_shapes
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
     contradicted_by_example,
@@ -59,12 +61,6 @@ __all__ = ["Traced", "trace"]
 
 #: How often further functions are followed where a program fails in the same way.
 _MOST_FOLLOWED = 3
-#: The most questions of which both sides are recorded.
-_MOST_JOINED = 12
-#: What is decided for the sake of dynamic axes.
-_OF_DYNAMIC_AXES = frozenset(
-    {*ENDS, Decision.PATHS, Decision.OWN_COMPREHENSIONS, Decision.AS_WRITTEN, Decision.SELECT_PARTS}
-)
 #: What Python raises of a size that is a symbol where it wants a number, such as for a key of a dict. With numbers the
 #: program may run.
 _OF_SYMBOLS = (TypeError, AttributeError)
@@ -105,7 +101,8 @@ class _Tracing:
         #: Why a recording failed in which a number that was read from a tensor was a symbol.
         self._failure: BaseException | None = None
 
-    def traced(self) -> Traced:
+    def traced(self, *, fewer_than: float = math.inf) -> Traced:
+        """The recording, if it reads fewer values than so many."""
         traced = None
         while traced is None:
             try:
@@ -124,7 +121,7 @@ class _Tracing:
         deciding = self._layouts_that_decide(traced)
         if deciding and not self._attempt.has(Decision.LAYOUTS_OF_KERNELS):
             self._attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS)
-            return self.traced()
+            return self.traced(fewer_than=fewer_than)
         traced, branches = self._with_branches_that_matter(traced)
         if deciding:
             branches += self._conditions_for_layouts(traced, deciding, branches)
@@ -138,10 +135,14 @@ class _Tracing:
             if not names <= self._attempt.axes.automatic:
                 raise contradicted_by_example(contradicted, axis_names)
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
-            return self.traced()
+            return self.traced(fewer_than=fewer_than)
         is_right = self._is_right_with_other_values(traced)
         if (looped := self._with_loops_by_values(traced)) is not None:
             return looped
+        if (joined := self._with_branches_by_values(traced)) is not None:
+            return joined
+        if len(traced.reads) >= fewer_than or not keeps_shapes(traced, self._attempt, self._wanted):
+            raise CaptureError("the program reads as many values otherwise")
         if traced.text is not None and not is_right:
             raise CaptureError(
                 f"the program makes a text of a tensor or of a dynamic size{traced.text.placed}, and what it computes "
@@ -197,23 +198,10 @@ class _Tracing:
 
     def _with_both_sides(self, found: AxesFixed) -> Attempt | None:
         """The next attempt for a program that fixes axes, with both sides of its questions; None if that was tried."""
-        joining = self._joining(found.branches)
+        joining = joining_sizes(self._attempt, found.branches, self._functions)
         if joining is not None and not self._attempt.joined:
             self._as_written = self._attempt.deciding(Decision.AS_WRITTEN)
         return joining
-
-    def _joining(self, answers: Collection[Answer]) -> Attempt | None:
-        """The attempt with both sides of these questions too; None if there were too many, or that was tried."""
-        attempt = self._attempt
-        joined = attempt.joined | {known.expression for known in answers}
-        is_tried = joined == attempt.joined or attempt.has(Decision.AS_WRITTEN)
-        if is_tried or len(joined) > _MOST_JOINED or attempt.has(Decision.PATHS) > bool(attempt.joined):
-            return None
-        from onnx_parity.exporter.torch_inside.loops.structured_code import functions_at
-
-        places = {(known.origin.file, known.origin.line) for known in answers}
-        structured = attempt.structured | functions_at(self._functions, places)
-        return replace(attempt.deciding(Decision.PATHS), structured=structured, joined=joined)
 
     def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
         """The recording with both sides of its branches, and of those within them, as far as they can be recorded."""
@@ -221,7 +209,7 @@ class _Tracing:
 
         stated, is_older = self._wanted.options.assume, self._wanted.options.same_shapes
         before, asked = self._attempt, not_stated(branches, traced.graph.axis_names, stated)
-        while joining := self._joining([*filter(is_branch, asked)]):
+        while joining := joining_sizes(self._attempt, [*filter(is_branch, asked)], self._functions):
             self._attempt = joining
             try:
                 joined = self._recorded_at_last()
@@ -249,18 +237,30 @@ class _Tracing:
 
     def _with_loops_by_values(self, traced: Traced) -> Traced | None:
         """The recording in which loops that end by values are loops of the model; None where none can be."""
-        before = self._attempt
-        if before.has(Decision.LOOPS_BY_VALUES) or not any(each.ends_loop for each in traced.reads):
+        if self._attempt.has(Decision.LOOPS_BY_VALUES) or not any(each.ends_loop for each in traced.reads):
             return None
-        self._attempt = before.deciding(Decision.SYMBOLS).deciding(Decision.LOOPS_BY_VALUES)
-        try:
-            looped = self.traced()
-        except OnnxExporterError:
-            looped = None  # They stay as many iterations as in the example, which is stated.
-        if looped is not None and len(looped.reads) < len(traced.reads):
-            return looped
-        self._attempt, self._as_written, self._leaves, self._failure = before, None, None, None
+        # Where that fails, they stay as many iterations as in the example, which is stated.
+        looping = self._attempt.deciding(Decision.SYMBOLS).deciding(Decision.LOOPS_BY_VALUES)
+        return self._with_fewer_reads(looping, traced)
+
+    def _with_branches_by_values(self, traced: Traced) -> Traced | None:
+        """The recording with both sides of branches on values, as far as they can be recorded; None where none can."""
+        asked = reads_not_stated(traced.reads, self._wanted.options.assume)
+        for joining in joining_values(self._attempt, asked, self._functions):
+            if (joined := self._with_fewer_reads(joining, traced)) is not None:
+                return joined
         return None
+
+    def _with_fewer_reads(self, attempt: Attempt, traced: Traced) -> Traced | None:
+        """The recording of an attempt, if it reads fewer values than this one."""
+        before, self._attempt = self._attempt, attempt
+        try:
+            return self.traced(fewer_than=len(traced.reads))
+        except OnnxExporterError:
+            if __import__("os").environ.get("BRDEBUG"):
+                __import__("traceback").print_exc()
+            self._attempt, self._as_written, self._leaves, self._failure = before, None, None, None
+            return None
 
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
@@ -385,7 +385,8 @@ class _Tracing:
             axes=Axes(),
             structured=frozenset(),
             joined=frozenset(),
-            decisions=self._attempt.decisions - _OF_DYNAMIC_AXES,
+            joined_at=frozenset(),
+            decisions=self._attempt.decisions - OF_DYNAMIC_AXES,
             variant=Variant(is_resized=True),
         )
         try:
@@ -491,7 +492,7 @@ class _Tracing:
     def _restore(self, survivors: Survivors, attempt: Attempt) -> None:
         self._arguments.restore()
         survivors.restore(self._reached)
-        if attempt.joined or attempt.variant.is_of_other_sizes:
+        if attempt.has_both_sides or attempt.variant.is_of_other_sizes:
             self._reached.restore()  # The program has also done what it does not for the sizes of the example.
 
     @property

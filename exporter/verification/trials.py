@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -13,11 +15,21 @@ from msgspec.structs import replace
 from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.expressions.multiples import with_bases
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
+from onnx_parity.exporter.runtime.check_assumptions import Computed
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.verification.sizes import Sizes
 
-__all__ = ["Trial", "at_sizes", "at_sizes_with_other_values", "other_decisions", "other_values", "sizes_of", "trials"]
+__all__ = [
+    "Trial",
+    "at_sizes",
+    "at_sizes_with_other_values",
+    "other_decisions",
+    "other_sides",
+    "other_values",
+    "sizes_of",
+    "trials",
+]
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -83,6 +95,33 @@ def other_decisions(source: Source) -> Iterator[Trial]:
                 yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
 
 
+def other_sides(source: Source) -> Iterator[Trial]:
+    """Other values with which the program takes sides of its branches that it does not take with those of the example
+    or of the trials before, as far as some are found."""
+    given = source.inputs(source.args, source.kwargs)
+    inputs = [each for each in given if isinstance(each, torch.Tensor)]
+    if not source.conditions or len(inputs) < len(given):
+        return
+    places = range(len(inputs))
+    seen = _answers(inputs, source)
+    for change, changed in product(_CHANGES, [{*places}, *({place} for place in places if len(places) > 1)]):
+        others = [change(each) if place in changed else each for place, each in enumerate(inputs)]
+        answers = _answers(others, source)
+        if not answers <= seen:
+            seen |= answers
+            yield Trial("values with which the program takes another branch", *source.with_inputs(others))
+
+
+def _answers(inputs: Sequence[Any], source: Source) -> set[tuple[int, bool]]:
+    """The truth values of the branches of a program for these inputs, by their numbers, as far as they have any."""
+    assert source.recorded is not None
+    computed, found = Computed(inputs, source.recorded), set[tuple[int, bool]]()
+    for number, condition in enumerate(source.conditions):
+        with suppress(RuntimeError, IndexError, ValueError, ZeroDivisionError):
+            found.add((number, bool(computed.value(condition))))
+    return found
+
+
 def _other_contents(source: Source) -> Iterator[Trial]:
     """Lists twice as long, of one tensor and of none; None for tensors that may be None; and other numbers."""
     inputs = source.inputs(source.args, source.kwargs)
@@ -136,9 +175,33 @@ def _larger(tensor: torch.Tensor) -> torch.Tensor:
     return plain * 16 if _has_arithmetic(plain) else plain
 
 
+def _filled(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: torch.full_like(tensor.detach(), bool(number) if tensor.dtype is torch.bool else number)
+
+
+def _moved(by: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Floats that are more, or less, by so much."""
+    return lambda tensor: tensor.detach() + by if _has_arithmetic(tensor) else tensor.detach()
+
+
+def _not_a_number(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats of which one is no number."""
+    changed = tensor.detach().clone()
+    if _has_arithmetic(changed) and changed.numel():
+        changed.view(-1)[-1] = torch.nan
+    return changed
+
+
 def _has_arithmetic(tensor: torch.Tensor) -> bool:
     """Whether its elements are floats that torch computes with, which it does not do with those of 8 bits."""
     return tensor.is_floating_point() and tensor.itemsize > 1
+
+
+#: The changes with which other sides of branches are looked for.
+_CHANGES: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    _negated, _larger, _half_changed, _filled(0), _moved(1.0), _moved(-1.0), _moved(100.0), _moved(-100.0), _filled(1),
+    lambda tensor: _larger(_larger(tensor)), _not_a_number,
+)  # fmt: skip
 
 
 def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:

@@ -43,6 +43,7 @@ from onnx_parity.exporter.verification.trials import (
     at_sizes,
     at_sizes_with_other_values,
     other_decisions,
+    other_sides,
     other_values,
     sizes_of,
     trials,
@@ -113,7 +114,7 @@ class _Verification:
         values = other_values(source, keeps_order)
         if not self._compare_at_other_sizes(keeps_order, with_values=bool(values)):
             self._compare(values)
-        for trial in other_decisions(source):
+        for trial in itertools.chain(other_decisions(source), other_sides(source)):
             self._compare([trial])
 
     def _compare_at_other_sizes(self, keeps_order: bool, with_values: bool) -> bool:

@@ -51,6 +51,11 @@ class Attributes:
             if isinstance(value, torch.Tensor) and is_wrapped(value)
         ]
 
+    def share_memory(self, tensor: torch.Tensor, leaves: Sequence[Leaf]) -> bool:
+        """Whether a tensor shares memory with one of the leaves, or with one that is in an attribute."""
+        others = [*leaves, *(each for _, _, each, _ in self._tensors)]
+        return any(isinstance(each, torch.Tensor) and share_memory(tensor, each) for each in others)
+
     def changed(self, carried: Collection[tuple[int, str | None]], leaves: Sequence[Leaf]) -> list[Changed]:
         """Those that are not carried yet, and that have another tensor or number, a list or a dict with other items, or
         a tensor that was written to, which no variable leads to."""

@@ -15,7 +15,7 @@ from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number, is_number_if_set, mark_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
 from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes, plain_values
-from onnx_parity.exporter.recording.python_loops.columns import append_to_column, is_list
+from onnx_parity.exporter.recording.python_loops.columns import added_item, append_to_column
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked, Unfilled
 from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
 from onnx_parity.exporter.recording.python_loops.places import (
@@ -92,7 +92,8 @@ class CarriedValues:
         self._elsewhere: list[dict[tuple[int, str], Any]] = []
         self._aliases = Aliases(blocks)
         #: What else the variables lead to.
-        self._state = KeptState((value for _, held in variables for value in held.values()), self._kept)
+        state = (value for _, held in variables for value in held.values())
+        self._state = KeptState(state, self._kept, blocks.recorder.reader.globals_named)
         #: What the last iteration collected: the places of lists, with the numbers of leaves of their items.
         self._collected: list[tuple[Place, int]] = []
         #: The lists that loops have filled, by identity, with their items before the loop, and those that they have
@@ -117,9 +118,13 @@ class CarriedValues:
         """The leaves that it left."""
         return self._left
 
+    def has_another_name(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor among the leaves shares memory with another one, or with one in an attribute."""
+        return self._attributes.share_memory(tensor, [each for each in self.leaves if each is not tensor])
+
     def refuse_kept(self) -> None:
         """Refuse a path through the body that has changed what the other paths would find."""
-        if self._state.has_changed():
+        if self._state.has_changed({(id(place.holder), place.name) for place in self._places}):
             raise self._blocks.error(KEPT_ELSEWHERE)
 
     def begin(self) -> None:
@@ -316,7 +321,8 @@ class CarriedValues:
             )
         place.added = len(items), spec, numbers
         columns = [
-            [self._added_leaf(leaf) for leaf in column] for column in zip(*(row[0] for row in rows), strict=True)
+            [added_item(self._blocks, leaf) for leaf in column]
+            for column in zip(*(row[0] for row in rows), strict=True)
         ]
         unlike = [
             leaf
@@ -344,18 +350,6 @@ class CarriedValues:
         items = Place(EMPTY, *self._apart(EMPTY), "items", {"items": EMPTY})
         place.differing[leaf] = items
         self._places.append(items)
-
-    def _added_leaf(self, leaf: Leaf) -> torch.Tensor:
-        if not isinstance(leaf, torch.Tensor) and not is_number(leaf):
-            raise self._blocks.error(
-                f"a loop over a dynamic size adds {leaf!r} to a list: it can add tensors, numbers, and tuples of these"
-            )
-        if is_list(leaf):
-            raise self._blocks.error(
-                "a loop over a dynamic size adds a list of tensors whose sizes differ to a list: join its tensors "
-                "first, with torch.cat"
-            )
-        return self._blocks.as_tensor(leaf)
 
     def _joined(self, place: Place, value: Any, form: Form, leaves: list[Leaf]) -> list[Leaf]:
         """Give a place the structure that it has after an iteration, if its value at first can have that too."""

@@ -16,12 +16,13 @@ from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
-from onnx_parity.exporter.recording.leaves import EMPTY, Leaf, share_memory
+from onnx_parity.exporter.recording.leaves import EMPTY, Leaf, is_number, share_memory
 from onnx_parity.exporter.recording.lost_writes import watch_copies
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = [
+    "added_item",
     "append_to_column",
     "as_list",
     "extended_column",
@@ -153,3 +154,17 @@ def joined_items(column: torch.Tensor, axis: int, *, new_axis: bool) -> torch.Te
 def _are_alike(column: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether the items of two columns that are stacked have the same sizes."""
     return column.ndim == other.ndim and all(map(same_size, column.shape[1:], other.shape[1:]))
+
+
+def added_item(blocks: Blocks, leaf: Leaf) -> torch.Tensor:
+    """A leaf that a loop adds to a list, as a tensor."""
+    if not isinstance(leaf, torch.Tensor) and not is_number(leaf):
+        raise blocks.error(
+            f"a loop over a dynamic size adds {leaf!r} to a list: it can add tensors, numbers, and tuples of these"
+        )
+    if is_list(leaf):
+        raise blocks.error(
+            "a loop over a dynamic size adds a list of tensors whose sizes differ to a list: join its tensors "
+            "first, with torch.cat"
+        )
+    return blocks.as_tensor(leaf)

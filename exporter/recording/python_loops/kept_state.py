@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -30,8 +30,12 @@ class KeptState:
     carries too.
     """
 
-    def __init__(self, values: Iterable[Any], carried: Set[int]) -> None:
-        self._objects = objects_within(values, carried)
+    def __init__(
+        self, values: Iterable[Any], carried: Set[int], named: Sequence[tuple[Mapping[str, Any], str]] = ()
+    ) -> None:
+        """`named` are globals and attributes of classes, each with what has it."""
+        self._named = [(holder, name, holder.get(name)) for holder, name in named]
+        self._objects = objects_within([*values, *(value for *_, value in self._named)], carried)
         self._before = [*map(_state, self._objects)]
 
     def leave_out(self, container: Any) -> None:
@@ -40,9 +44,22 @@ class KeptState:
         self._objects = [self._objects[number] for number in places]
         self._before = [self._before[number] for number in places]
 
-    def has_changed(self) -> bool:
-        """Whether the program has changed one of the objects."""
-        return any(_state(each) != before for each, before in zip(self._objects, self._before, strict=True))
+    def has_changed(self, carried: Set[tuple[int, str | None]]) -> bool:
+        """Whether the program has changed one of the objects, apart from the attributes that are carried."""
+        if any(holder.get(name) is not value for holder, name, value in self._named):
+            return True
+        return any(
+            _without(carried, each, _state(each)) != _without(carried, each, before)
+            for each, before in zip(self._objects, self._before, strict=True)
+        )
+
+
+def _without(carried: Set[tuple[int, str | None]], value: Any, state: Any) -> Any:
+    """The state of an object, without the attributes that are carried."""
+    if isinstance(value, _CONTAINERS):
+        return state
+    holder = id(vars(value))
+    return {name: each for name, each in state.items() if (holder, name) not in carried}
 
 
 def objects_within(values: Iterable[Any], but: Set[int] = frozenset()) -> list[Any]:

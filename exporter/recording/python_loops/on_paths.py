@@ -18,7 +18,6 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks
-from onnx_parity.exporter.recording.leaves import share_memory
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
 from onnx_parity.exporter.recording.python_loops.paths import BodyPaths
 from onnx_parity.exporter.recording.recorder import Recorder
@@ -34,8 +33,9 @@ asks_for_its_caller(__file__)
 class Paths:
     """What a loop over `paths()` goes over: an item for each path through its body."""
 
-    def __init__(self, to_the_end: bool) -> None:
-        self._to_the_end = to_the_end
+    def __init__(self, to_the_end: bool, is_asked: bool = False) -> None:
+        """`is_asked` says that the statements are known to ask."""
+        self._to_the_end, self._is_asked = to_the_end, is_asked
         self._given: Iterator[None] | None = None
 
     def __iter__(self) -> Paths:
@@ -43,7 +43,7 @@ class Paths:
 
     def __next__(self) -> None:
         if self._given is None:
-            self._given = _given_to(current_frame(1), self._to_the_end)
+            self._given = _given_to(current_frame(1), self._to_the_end, self._is_asked)
         return next(self._given)
 
 
@@ -62,13 +62,29 @@ class Leaving:
         return bool(self._says)
 
 
-def _given_to(frame: FrameType, to_the_end: bool) -> Iterator[None]:
+def _given_to(frame: FrameType, to_the_end: bool, is_asked: bool) -> Iterator[None]:
     recorder = recorder_here() if records_here() else None
     if recorder is None or not all(each.is_of_function for each in recorder.reader.bodies):
         return iter([None])  # The body of a loop has its own paths.
-    place = place_in_function(frame)
-    is_known = place in (recorder.reader.structured or ())
+    place, structured = place_in_function(frame), recorder.reader.structured or frozenset()
+    if _of_paths_around(place) in structured:
+        return iter([None])
+    is_known = is_asked or place in structured
     return _joined_at_the_end(recorder, frame, to_the_end) if is_known else _unless_asked(recorder, place)
+
+
+def _left_by_an_error(blocks: Blocks, frame: FrameType) -> CaptureError:
+    """The error for statements that an error leaves on one of their paths. What catches it may be within others that
+    have paths."""
+    error = blocks.error("an error that the program catches leaves one side of a branch: branch without raising it")
+    key, structured = _of_paths_around(place_in_function(frame)), blocks.recorder.reader.structured
+    is_within = len(blocks.recorder.reader.bodies) > 0 and structured is not None and key not in structured
+    return Reconsider(Decision.PATHS, refusal=error, structured=[key]) if is_within else error
+
+
+def _of_paths_around(place: str) -> str:
+    """A key for statements whose paths are those of the statements that they are in."""
+    return f"{place}:around"
 
 
 def _joined_at_the_end(recorder: Recorder, frame: FrameType, to_the_end: bool) -> Generator[None, None, None]:
@@ -79,7 +95,9 @@ def _joined_at_the_end(recorder: Recorder, frame: FrameType, to_the_end: bool) -
     except Reconsider:
         raise
     except CaptureError as error:
-        key = to_the_end_of(frame)
+        # What statements around these are joined behind may do.
+        is_within = bool(recorder.reader.bodies)
+        key = _of_paths_around(place_in_function(frame)) if is_within else to_the_end_of(frame)
         if recorder.reader.structured is None or key in recorder.reader.structured:
             raise
         recorder.reader.refusal = Reconsider(Decision.PATHS, refusal=error, structured=[key])
@@ -119,21 +137,22 @@ def _on_paths(recorder: Recorder, frame: FrameType, to_the_end: bool) -> Generat
     before = recorder.checkpoint()
     carried = CarriedValues(blocks, [frame], (), read_at_the_end(frame) if to_the_end else None)
     paths = BodyPaths(blocks, carried, [frame], None)
+    reader = recorder.reader
     while True:
         starts = carried.leaves
         try:
             done = yield from paths.of_function(starts)
+        except GeneratorExit:
+            if reader.refusal is None and paths.has_asked:
+                reader.refusal = _left_by_an_error(blocks, frame)
+            raise
         except OtherForms:
             recorder.restore(before)
             before = recorder.checkpoint()
             carried.start_again()
             continue
-        for start, left in zip(starts, done.carried, strict=True):
-            is_written = left is start and isinstance(start, torch.Tensor) and id(start) in paths.written
-            if is_written and any(
-                other is not start and isinstance(other, torch.Tensor) and share_memory(start, other)
-                for other in starts
-            ):
+        for start in starts:
+            if isinstance(start, torch.Tensor) and id(start) in paths.written and carried.has_another_name(start):
                 raise blocks.error(SEEN_TWICE)
         carried.finish(done.carried, [each.unsqueeze(0) for each in done.collected])
         return

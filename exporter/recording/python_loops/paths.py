@@ -24,7 +24,8 @@ from onnx_parity.exporter.graph.graph import Node, Value
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
 from onnx_parity.exporter.recording.leaves import Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
-from onnx_parity.exporter.torch_inside.bytecode import is_guard
+from onnx_parity.exporter.recording.python_loops.steps_before import draws_numbers, replaced_by
+from onnx_parity.exporter.torch_inside.bytecode import is_guard, tells_flags_apart
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import LoopTest, test_of_loop
@@ -34,6 +35,10 @@ __all__ = ["LEAVES", "BodyPaths", "left_otherwise"]
 
 #: The most paths of one body.
 _MOST = 32
+_DRAWN_TWICE = (
+    "random numbers are drawn between two branches that the same statements have paths for, and would be drawn anew on "
+    "each: draw them before both"
+)
 LEAVES = (
     "the program leaves a loop over a dynamic size before its end, with a return, an error that it catches, or a break "
     "after which it does something else than at the end of the loop: the number of iterations would depend on values. "
@@ -63,6 +68,10 @@ class _End(msgspec.Struct):
     has_added: dict[int, Leaf]
     #: For each leaf, whether it is a number on each of the paths.
     numbers: list[bool]
+    #: For each leaf, the tensor that the program was given for it, as it is now.
+    given: list[Leaf]
+    #: For each leaf, whether it is True or False on each of the paths.
+    flags: list[bool]
 
 
 class _Asked(msgspec.Struct):
@@ -87,6 +96,12 @@ class _Path(msgspec.Struct):
     #: What there is where it leaves the loop, unless it does so at its end, and how many nodes there are.
     left: _End | None = None
     left_at: int = 0
+    #: Whether the example takes it, as far as it has run.
+    is_of_example: bool = False
+    #: What was recorded on the path that it goes off from, up to the question where it does.
+    before: Sequence[Node] = ()
+    #: Whether it goes on with what that has computed.
+    is_shared: bool = False
     #: What holds on it, of the sizes of inputs.
     holding: ExitStack = msgspec.field(default_factory=ExitStack)
 
@@ -102,6 +117,8 @@ class BodyPaths:
         self._heads = {frame: test.loop for frame in frames if (test := test_of_loop(frame)) is not None}
         #: Whether these are statements of a function, and no loop.
         self.is_of_function = False
+        #: Whether they have asked something that has two answers.
+        self.has_asked = False
         #: The tensors, by identity, that were written to.
         self.written: set[int] = set()
         #: Whether the body asks anything. The program is then given new tensors for each path.
@@ -128,6 +145,7 @@ class BodyPaths:
         self._blocks.recorder.nodes += nodes
         back = self._given_back(end, leaves)
         if self.is_of_function:
+            self._refuse_flags(end)
             are_numbers = zip(back, end.numbers, strict=True)
             back = [self._blocks.number(leaf) if is_one else leaf for leaf, is_one in are_numbers]
         added = {number: [*map(self._blocks.give, tensors)] for number, tensors in end.added.items()}
@@ -169,12 +187,16 @@ class BodyPaths:
         (going,) = self._blocks.settled([more])
         taken = {place: [self._blocks.take(each) for each in tensors] for place, tensors in added.items()}
         numbers = [is_number(leaf) and type(leaf) is not bool for leaf in leaves]
-        return _End(self._blocks.settled(leaves), kept, taken, going, dict.fromkeys(taken, True), numbers)
+        given = self._blocks.settled(self._carried.given)
+        flags = [type(leaf) is bool for leaf in leaves]
+        has_added = dict.fromkeys(taken, True)
+        return _End(self._blocks.settled(leaves), kept, taken, going, has_added, numbers, given, flags)
 
     def _explored(
-        self, answers: Sequence[bool], number: Any, leaves: Sequence[Leaf]
+        self, answers: Sequence[bool], number: Any, leaves: Sequence[Leaf], before: Sequence[Node] = ()
     ) -> Generator[Any, Leaf, tuple[list[Node], _End]]:
-        """Run the paths that begin with these answers. Returns the nodes and the end of all of them together."""
+        """Run the paths that begin with these answers, and compute what was recorded `before` the last of them on the
+        first path. Returns the nodes and the end of all of them together."""
         blocks = self._blocks
         self._count += 1
         if self._count > _MOST:
@@ -184,7 +206,8 @@ class BodyPaths:
             )
         again = {id(leaf): blocks.give(given) for leaf, given in zip(leaves, self._given, strict=True)}
         with blocks.recorder.block() as nodes:
-            path = _Path(answers, nodes)
+            path = _Path(answers, nodes, is_of_example=not answers and self._is_of_example_around())
+            path.before = before
             end = yield from self._run(path, number, [again[id(leaf)] for leaf in leaves])
         for place in reversed(range(len(answers), len(path.asked))):
             asked = path.asked[place]
@@ -192,8 +215,9 @@ class BodyPaths:
             if asked.left is not None:
                 other = asked.left
             else:
-                before = [each.answer for each in path.asked[:place]]
-                others, other = yield from self._explored([*before, not asked.answer], number, leaves)
+                first = [each.answer for each in path.asked[:place]]
+                until = [*(path.before if path.is_shared else ()), *nodes[: asked.place]]
+                others, other = yield from self._explored([*first, not asked.answer], number, leaves, until)
             behind = nodes[asked.place :]
             del nodes[asked.place :]
             with blocks.recorder.block(nodes), ExitStack() as around:
@@ -213,17 +237,27 @@ class BodyPaths:
                         end.added[place] = [torch.zeros(each.shape, dtype=each.dtype) for each in tensors]  # type: ignore[misc]
                     end.has_added[place] = False
         places = sorted(one[1].added)
+        kept = [self._is_kept(place, both) for place in range(len(one[1].leaves))]
         sides = []
         for nodes, end in both:
             added = [tensor for place in places for tensor in end.added[place]]
-            sides.append((nodes, [*end.leaves, *added, *(end.has_added[place] for place in places), end.going]))
+            given = [each for each, is_left in zip(end.given, kept, strict=True) if not is_left]
+            sides.append((nodes, [*end.leaves, *given, *added, *(end.has_added[at] for at in places), end.going]))
         *joined, going = blocks.settled(blocks.join(asked.condition, sides if asked.answer else sides[::-1]))
         rest = iter(joined)
         leaves = [next(rest) for _ in one[1].leaves]
-        kept = [self._is_kept(place, both) for place in range(len(leaves))]
+        given = [leaf if is_left else next(rest) for leaf, is_left in zip(leaves, kept, strict=True)]
         made = {place: [next(rest) for _ in one[1].added[place]] for place in places}
         numbers = [each and another for each, another in zip(one[1].numbers, other[1].numbers, strict=True)]
-        return _End(leaves, kept, made, going, {place: next(rest) for place in places}, numbers)
+        flags = [each and another for each, another in zip(one[1].flags, other[1].flags, strict=True)]
+        return _End(leaves, kept, made, going, {place: next(rest) for place in places}, numbers, given, flags)
+
+    def _refuse_flags(self, end: _End) -> None:
+        """Refuse a flag that differs between the paths, which becomes a tensor, if the function tells flags from other
+        objects."""
+        is_other = any(is_flag and type(leaf) is not bool for leaf, is_flag in zip(end.leaves, end.flags, strict=True))
+        if is_other and any(map(tells_flags_apart, self._frames)):
+            raise self._blocks.error("a variable is True or False by a branch, and the function asks if it is a bool")
 
     def _is_kept(self, place: int, both: Sequence[tuple[list[Node], _End]]) -> bool:
         """Whether a leaf is the given tensor on both paths, where they may have written to it."""
@@ -243,16 +277,12 @@ class BodyPaths:
         """The leaves at the end of all paths, as if the program had run the body once."""
         back: list[Leaf] = []
         self.written.clear()
-        for leaf, given, kept, left in zip(leaves, self._given, end.kept, end.leaves, strict=True):
-            if left is given:
-                back.append(leaf)
-            elif kept and isinstance(left, FakeTensor):
-                if id(leaf) not in self.written:
-                    leaf.copy_(self._blocks.give(left))
-                    self.written.add(id(leaf))
-                back.append(leaf)
-            else:
-                back.append(self._blocks.give(left))
+        ends = zip(leaves, self._given, end.kept, end.leaves, end.given, strict=True)
+        for leaf, given, kept, left, now in ends:
+            if now is not given and isinstance(now, FakeTensor) and id(leaf) not in self.written:
+                leaf.copy_(self._blocks.give(now))
+                self.written.add(id(leaf))
+            back.append(leaf if left is given or (kept and isinstance(left, FakeTensor)) else self._blocks.give(left))
         self._carried.settle(leaves, back)
         return back
 
@@ -269,7 +299,8 @@ class BodyPaths:
         key = of_sizes if of_sizes is not None else blocks.recorder.value_of(question)  # type: ignore[arg-type]
         if (known := path.known.get(key)) is not None:
             return known
-        outermost = blocks.recorder.reader.outermost
+        reader = blocks.recorder.reader
+        outermost = reader.outermost
         if frame is not None and outermost is not None:
             for answer in (True, False):
                 if is_guard(frame, answer, outermost):
@@ -287,12 +318,17 @@ class BodyPaths:
             answer, self.leaves = test.stays, True
             left = self._end_here()
         else:
-            answer = path.answers[len(path.asked)] if len(path.asked) < len(path.answers) else True
+            answer = path.answers[len(path.asked)] if len(path.asked) < len(path.answers) else self._first(condition)
+            self.has_asked = True
         asked = blocks.take(condition)
         if asked.ndim:
             # The recorder, which asks for the value of a tensor, records nothing until it has it.
             with blocks.innermost(), blocks.recorder:
                 asked = blocks.take(asked.reshape(()))
+        if len(path.asked) == len(path.answers) - 1:
+            self._go_off(path)
+        elif len(path.asked) >= len(path.answers) and self.runs_for_all:
+            reader.conditions.append(blocks.recorder.value_of(asked))
         path.asked.append(_Asked(asked, answer, len(path.nodes), left))
         path.known[key] = answer
         if of_sizes is not None and self.is_of_function and blocks.of_sizes(condition) is not None:
@@ -301,6 +337,42 @@ class BodyPaths:
         if of_sizes is not None:
             path.known[Not.of(of_sizes)] = not answer
         return answer
+
+    def _go_off(self, path: _Path) -> None:
+        """Take what the path has computed up to the question where it goes off from another one for what that has: the
+        same is not computed twice, and no other random numbers are drawn."""
+        nodes = path.nodes
+        replaced = replaced_by(path.before, nodes, self._blocks.recorder)
+        if replaced is not None:
+            known = path.known.items()
+            path.known = {replaced.get(key, key) if isinstance(key, Value) else key: each for key, each in known}
+            path.is_shared = True
+            nodes.clear()
+        elif any(map(draws_numbers, nodes)):
+            raise self._blocks.error(_DRAWN_TWICE)
+
+    def _first(self, condition: torch.Tensor) -> bool:
+        """The answer with which a path goes on first: that of the example on its path, for its sizes are known."""
+        path, reader = self._path, self._blocks.recorder.reader
+        assert path is not None
+        if not path.is_of_example or not reader.joined_at:
+            return True
+        value = self._blocks.recorder.value_of(self._blocks.take(condition))
+        return reader.holds_in_example(value)
+
+    def _is_of_example_around(self) -> bool:
+        """Whether the example comes to where the program now begins."""
+        bodies = self._blocks.recorder.reader.bodies
+        return all(isinstance(each, BodyPaths) and each.runs_as_example for each in bodies)
+
+    @property
+    def runs_for_all(self) -> bool:
+        """Whether these are no statements within a loop of the model."""
+        return all(each.is_of_function for each in self._blocks.recorder.reader.bodies)
+
+    @property
+    def runs_as_example(self) -> bool:
+        return self.is_of_function and self._path is not None and self._path.is_of_example
 
     def is_left_at(self, frame: FrameType) -> bool:
         """Whether a frame asks at the end of the body whether the loop is left."""

@@ -30,6 +30,19 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from onnx_parity.exporter.torch_inside.loops.comprehensions import COMPREHENDED, separate_comprehensions
+from onnx_parity.exporter.torch_inside.loops.statements import (
+    FUNCTIONS,
+    LOOPS,
+    AsStatements,
+    asks,
+    begin_with_condition,
+    breaks,
+    leaves,
+    leaves_loop,
+    may_be_structured,
+    own,
+    returns,
+)
 from onnx_parity.exporter.torch_inside.loops.text_of_code import compiled, key_of, text_of
 
 __all__ = [
@@ -47,13 +60,10 @@ __all__ = [
 
 #: The names of variables that no program has.
 _VALUE, _RETURNED, _ONCE = "what is returned", "has returned", "once"
-_TO_THE_END = ":to the end"
+_TO_THE_END, _TOGETHER, _AT_LINE = ":to the end", ":together", ":line "
 _PATHS, _LEAVES = "onnx_parity: the paths of some statements", "onnx_parity: whether a loop is left"
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_LOOPS = (ast.For, ast.While)
-_ASKING = (ast.If, ast.IfExp, ast.BoolOp, ast.Not, ast.Match)
 #: The names of code that belongs to a function.
-_INNER = frozenset({"<listcomp>", "<genexpr>"})
+_INNER = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 #: What the keys of the comprehensions of a function end with.
 _COMPREHENSIONS = ":comprehensions"
 #: How far to the right in its line what is not in the program is said to stand, so that no two are at one place.
@@ -89,6 +99,22 @@ def to_the_end_of(frame: FrameType) -> str:
     return function_of(frame) + _TO_THE_END
 
 
+def asked_in(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
+    """The keys of the functions that have the code of these lines of files, and of these lines in them."""
+    return {f"{key_of(code)}{end}" for place, code in _codes_at(functions, places).items() for end in _ends(place)}
+
+
+def _ends(place: tuple[str, int]) -> tuple[str, str]:
+    return "", f"{_AT_LINE}{place[1]}"
+
+
+def to_the_end_in(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
+    """The keys for the functions that have the code of these lines of files, for what `to_the_end_of` says: all that
+    they ask is on the same paths."""
+    codes = _codes_at(functions, places).values()
+    return {key_of(code) + end for code in codes for end in (_TO_THE_END, _TOGETHER)}
+
+
 def place_in_function(frame: FrameType) -> str:
     """A key of where a frame is in its function."""
     return f"{function_of(frame)}:{frame.f_lasti}"
@@ -96,17 +122,22 @@ def place_in_function(frame: FrameType) -> str:
 
 def functions_at(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
     """The keys of the functions, inner ones among them, that have the code of these lines of files."""
+    return {*map(key_of, _codes_at(functions, places).values())}
+
+
+def _codes_at(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> Mapping[tuple[str, int], CodeType]:
+    """The code of the innermost functions that have these lines of files."""
     files = {file for file, _ in places}
     found: dict[tuple[str, int], CodeType] = {}
     waiting = [function.__code__ for function in functions if function.__code__.co_filename in files]
     while waiting:
         code = waiting.pop()
-        for _, _, line in code.co_lines():
+        for _, _, line in code.co_lines() if code.co_name not in _INNER else ():
             place = code.co_filename, line or 0
             if place in places and (place not in found or found[place].co_firstlineno <= code.co_firstlineno):
                 found[place] = code
         waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
-    return {*map(key_of, found.values())}
+    return found
 
 
 def is_added(frame: FrameType) -> bool:
@@ -118,19 +149,35 @@ def is_added(frame: FrameType) -> bool:
 
 def structured(
     code: CodeType,
-    paths: Callable[[bool], object],
+    paths: Callable[[bool, bool], object],
     leaves: Callable[[object], object],
     comprehended: Callable[[Any, Callable[[Any], Any]], object] | None = None,
     *,
-    has_paths: bool = True,
-    to_the_end: bool = False,
+    keys: Set[str] | None = None,
 ) -> CodeType | None:
     """The code of a function, written down otherwise. None where its text is not known, or cannot be written so.
 
-    Comprehensions are written down as calls of `comprehended`, if it is given.
+    Comprehensions are written down as calls of `comprehended`, if it is given. Statements have paths unless there are
+    `keys` and that of the function is not among them; the others say more about it.
     """
-    made = _written_otherwise(_SameCode(code), comprehended is not None, has_paths, to_the_end)
+    key = key_of(code)
+    lines = [each.removeprefix(key + _AT_LINE) for each in keys or () if each.startswith(key + _AT_LINE)]
+    has_paths, to_the_end, together = (keys is None or key + end in keys for end in ("", _TO_THE_END, _TOGETHER))
+    how = _How(comprehended is not None, has_paths, to_the_end and keys is not None, together and keys is not None)
+    made = _written_otherwise(_SameCode(code), how, frozenset(map(int, lines)))
     return made and _with_called(made, {_PATHS: paths, _LEAVES: leaves, COMPREHENDED: comprehended})
+
+
+@dataclass(frozen=True)
+class _How:
+    """How the code of a function is written down."""
+
+    has_comprehended: bool
+    has_paths: bool
+    #: Whether what follows the first statement that asks something is on the same paths.
+    to_the_end: bool
+    #: Whether what asks within statements that have paths has none of its own.
+    together: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,19 +195,20 @@ class _SameCode:
 
 
 @functools.lru_cache(maxsize=512)  # A program is recorded several times.
-def _written_otherwise(same: _SameCode, has_comprehended: bool, has_paths: bool, to_the_end: bool) -> CodeType | None:
-    """The code of a function that calls texts, in whose places the functions to call come."""
+def _written_otherwise(same: _SameCode, how: _How, asking: frozenset[int]) -> CodeType | None:
+    """The code of a function that calls texts, in whose places the functions to call come. Statements with one of the
+    lines `asking` are known to ask."""
     text = text_of(same.code)
     if text is None:
         return None
     tree, function = text
-    if isinstance(function, ast.Lambda) and has_paths:
-        function = _AsStatements(function).within(tree)
-    if has_comprehended:
+    if isinstance(function, ast.Lambda) and how.has_paths:
+        function = AsStatements(function).within(tree)
+    if how.has_comprehended:
         separate_comprehensions(function)
-    if has_paths and isinstance(function, ast.FunctionDef) and _may_be_structured(function):
-        function.body = _Structure(function, to_the_end).body
-    elif not has_comprehended:
+    if how.has_paths and isinstance(function, ast.FunctionDef) and may_be_structured(function):
+        function.body = _Structure(function, how, asking).body
+    elif not how.has_comprehended:
         return None
     made = compiled(tree, same.code)
     return None if made is None or made.co_freevars != same.code.co_freevars else made
@@ -183,7 +231,7 @@ def _with_called(code: CodeType, called: Mapping[object, object]) -> CodeType:
 def structuring(
     functions: Iterable[FunctionType],
     keys: Set[str],
-    paths: Callable[[bool], object],
+    paths: Callable[[bool, bool], object],
     leaves: Callable[[object], object],
     comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> Iterator[None]:
@@ -205,7 +253,7 @@ def structuring(
 def _with_structured(
     code: CodeType,
     keys: Set[str],
-    paths: Callable[[bool], object],
+    paths: Callable[[bool, bool], object],
     leaves: Callable[[object], object],
     comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> CodeType:
@@ -213,9 +261,7 @@ def _with_structured(
     key, made = key_of(code), code
     has_paths, has_own = key in keys, key + _COMPREHENSIONS in keys
     if has_paths or has_own:
-        to_the_end = key + _TO_THE_END in keys
-        own = comprehended if has_own else None
-        made = structured(code, paths, leaves, own, has_paths=has_paths, to_the_end=to_the_end) or code
+        made = structured(code, paths, leaves, comprehended if has_own else None, keys=keys) or code
     inner = [
         _with_structured(const, keys, paths, leaves, comprehended) if isinstance(const, CodeType) else const
         for const in made.co_consts
@@ -225,98 +271,12 @@ def _with_structured(
     return made.replace(co_consts=tuple(inner))
 
 
-class _AsStatements(ast.NodeTransformer):
-    """Writes a lambda down as a function, in front of the statement that it is in."""
-
-    def __init__(self, wanted: ast.Lambda) -> None:
-        returned = ast.copy_location(ast.Return(wanted.body), wanted.body)
-        self._wanted = wanted
-        self._made = ast.FunctionDef("<lambda>", wanted.args, [returned], [])
-        self._made.type_params = []  # type: ignore[attr-defined, unused-ignore]  # From Python 3.12 on.
-        ast.copy_location(self._made, wanted)
-        self._is_met = self._is_placed = False
-
-    def within(self, tree: ast.Module) -> ast.FunctionDef:
-        self.visit(tree)
-        return self._made
-
-    def visit(self, node: ast.AST) -> Any:
-        if node is self._wanted:
-            self._is_met = True
-            return ast.copy_location(ast.Constant(None), node)
-        visited = super().visit(node)
-        if not self._is_met or self._is_placed or not isinstance(visited, ast.stmt):
-            return visited
-        self._is_placed = True
-        return [self._made, visited]
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in a statement, without the inner functions of the program."""
-    yield node
-    if not isinstance(node, _FUNCTIONS):
-        for each in ast.iter_child_nodes(node):
-            yield from _own(each)
-
-
-def _may_be_structured(function: ast.FunctionDef) -> bool:
-    found = [each for statement in function.body for each in _own(statement)]
-    ends = [each for node in found if isinstance(node, (ast.Try, ast.TryStar)) for each in node.finalbody]
-    is_left = any(isinstance(each, (ast.Return, ast.Break, ast.Continue)) for end in ends for each in _own(end))
-    others = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
-    return not is_left and not any(isinstance(each, others) for each in found)
-
-
-def _returns(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Return) for each in _own(node))
-
-
-def _leaves(
-    statements: Sequence[ast.stmt], by: tuple[type[ast.stmt], ...] = (ast.Break, ast.Continue, ast.Return)
-) -> bool:
-    """Whether statements leave the loop around them, or an iteration of it, by one of these."""
-    for each in statements:
-        if isinstance(each, by) or (ast.Return in by and _returns(each)):
-            return True
-        if isinstance(each, (*_FUNCTIONS, *_LOOPS)):
-            if isinstance(each, _LOOPS) and _leaves(each.orelse, by):
-                return True
-        elif any(_leaves(inner, by) for inner in _bodies(each)):
-            return True
-    return False
-
-
-def _breaks(statements: Sequence[ast.stmt]) -> bool:
-    """Whether statements leave the loop around them by a `break`."""
-    return _leaves(statements, (ast.Break,))
-
-
-def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
-    """The lists of statements in one."""
-    found = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
-    found += [each.body for name in ("handlers", "cases") for each in getattr(statement, name, ())]
-    return [each for each in found if each]
-
-
-def _begin_with_condition(loop: ast.While) -> None:
-    """Have a `while True` that begins with `if done: return` be a `while not done`, with an `else`."""
-    first = loop.body[0]
-    always = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
-    if not always or loop.orelse or not isinstance(first, ast.If) or first.orelse or len(loop.body) < 2:
-        return
-    *others, last = first.body
-    is_inside = any(isinstance(each, (ast.Break, ast.Continue)) for other in others for each in _own(other))
-    if isinstance(last, (ast.Break, ast.Return)) and not is_inside:
-        loop.test = ast.copy_location(ast.UnaryOp(ast.Not(), first.test), first.test)
-        loop.orelse = [*others, *([last] if isinstance(last, ast.Return) else [])]
-        del loop.body[0]
-
-
 class _Structure:
-    def __init__(self, function: ast.FunctionDef, to_the_end: bool) -> None:
+    def __init__(self, function: ast.FunctionDef, how: _How, asking: frozenset[int]) -> None:
         self._count = 0
-        #: Whether what follows the first statement that asks something is on the same paths.
-        self._to_the_end = to_the_end
+        #: The lines that are known to ask something.
+        self._asking = asking
+        self._to_the_end, self._together = how.to_the_end, how.together
         #: Where what is added is said to stand.
         self._at: ast.stmt = function.body[0]
         body = function.body
@@ -336,24 +296,25 @@ class _Structure:
         waiting = [*statements]
         while waiting:
             each = self._at = waiting.pop(0)
-            returns = _returns(each)
-            if isinstance(each, _LOOPS):
+            has_return = returns(each)
+            if isinstance(each, LOOPS) and not (self._to_the_end and self._is_asked(each) and leaves_loop(each)):
                 loop, behind = self._loop(each)
                 waiting = [*behind, *waiting]
                 made += loop
-                if returns:
+                if has_return:
                     check = self._if(self._read(_RETURNED), [ast.Break()])
-                    return [*made, *self._on_paths([check, *self._in_paths(waiting)], to_the_end=True)]
+                    return [*made, *self._on_paths([check, *self._in_paths(waiting)], *waiting, to_the_end=True)]
             elif isinstance(each, ast.Return):
                 returned = self._assigned(_VALUE, each.value or ast.Constant(None))
-                return [*made, *(self._on_paths([returned]) if _asks(each) else [returned])]
-            elif returns or (self._to_the_end and _asks(each)):
-                return [*made, *self._on_paths(self._in_paths([each, *waiting]), to_the_end=True)]
+                return [*made, *(self._on_paths([returned], each) if self._asks(each) else [returned])]
+            elif has_return or (self._to_the_end and self._asks(each)):
+                following = [each, *waiting]
+                return [*made, *self._on_paths(self._in_paths(following), *following, to_the_end=True)]
             elif isinstance(each, ast.With):
                 each.body = self._of_function(each.body)
                 made.append(each)
-            elif _asks(each):
-                made += self._on_paths(self._in_paths([each]))
+            elif self._asks(each):
+                made += self._on_paths(self._within(each, self._in_paths), each)
             else:
                 made += self._within(each, self._in_paths)
         return made
@@ -362,15 +323,17 @@ class _Structure:
         """Statements in a loop of one iteration, which is left where the function is."""
         made: list[ast.stmt] = []
         for each in statements:
-            self._at, returns = each, _returns(each)
+            self._at, has_return = each, returns(each)
             if isinstance(each, ast.Return):
                 made += [self._assigned(_VALUE, each.value or ast.Constant(None)), self._placed(ast.Break())]
-            elif isinstance(each, _LOOPS):
+            elif isinstance(each, LOOPS):
                 loop, behind = self._loop(each)
                 made += loop
-                if returns:
+                if has_return:
                     made.append(self._if(self._read(_RETURNED), [ast.Break()]))
                 made += self._in_paths(behind)
+            elif not self._together and self._is_asked(each) and not leaves([each]):
+                made += self._on_paths(self._within(each, self._in_paths), each)
             else:
                 made += self._within(each, self._in_paths)
         return made
@@ -378,17 +341,21 @@ class _Structure:
     def _loop(self, loop: ast.For | ast.While) -> tuple[list[ast.stmt], list[ast.stmt]]:
         """A loop, and what is behind it if it has an `else`."""
         if isinstance(loop, ast.While):
-            _begin_with_condition(loop)
-        if not (loop.orelse or _breaks(loop.body) or _returns(loop)):
-            loop.body = [made for each in loop.body for made in self._nested(each)]
+            begin_with_condition(loop)
+        if not (loop.orelse or leaves_loop(loop)):
+            asking = [each for each in loop.body if self._is_asked(each)]
+            if leaves(asking):  # By a `continue`.
+                loop.body = self._on_paths(self._in_loop(loop.body, ""), *asking)
+            else:
+                loop.body = [made for each in loop.body for made in self._nested(each)]
             return [loop], []
         self._count += 1
         left, at = f"has left loop {self._count}", loop
-        breaks = _breaks(loop.body)
+        has_break = breaks(loop.body)
         once = self._for_once(ast.Tuple([ast.Constant(0)], ast.Load()), self._in_loop(loop.body, left))
         self._at = at
         behind = loop.orelse
-        if behind and breaks:
+        if behind and has_break:
             behind = [self._if(ast.UnaryOp(ast.Not(), self._read(left)), behind)]
         asked = ast.Call(ast.Constant(_LEAVES), [self._read(left)], [])
         loop.body = [self._assigned(left, ast.Constant(False)), once, self._if(asked, [ast.Break()])]
@@ -398,17 +365,17 @@ class _Structure:
     def _nested(self, statement: ast.stmt) -> list[ast.stmt]:
         """A statement of a loop that ends at its head as it is."""
         self._at = statement
-        if isinstance(statement, _LOOPS):
+        if isinstance(statement, LOOPS):
             loop, behind = self._loop(statement)
-            return [*loop, *(self._on_paths(behind) if behind else [])]
+            return [*loop, *(self._on_paths(behind, *behind) if behind else [])]
         made = self._within(statement, lambda inner: [made for each in inner for made in self._nested(each)])
-        return self._on_paths(made) if _asks(statement) and not _leaves([statement]) else made
+        return self._on_paths(made, statement) if self._asks(statement) and not leaves([statement]) else made
 
     def _in_loop(self, statements: Sequence[ast.stmt], left: str) -> list[ast.stmt]:
         """Statements of a loop, in a loop of one iteration."""
         made: list[ast.stmt] = []
         for each in statements:
-            self._at, returns = each, _returns(each)
+            self._at, has_return = each, returns(each)
             leaving = [self._assigned(left, ast.Constant(True)), self._placed(ast.Break())]
             if isinstance(each, ast.Break):
                 made += leaving
@@ -420,26 +387,29 @@ class _Structure:
                     self._assigned(_RETURNED, ast.Constant(True)),
                     *leaving,
                 ]
-            elif isinstance(each, _LOOPS):
+            elif isinstance(each, LOOPS):
                 loop, behind = self._loop(each)
                 made += loop
-                if returns:
+                if has_return:
                     made.append(self._if(self._read(_RETURNED), leaving))
                 made += self._in_loop(behind, left)
             else:
-                stays = _asks(each) and not _leaves([each])
+                stays = self._asks(each) and not leaves([each])
                 within = self._within(each, lambda inner: self._in_loop(inner, left))
-                made += self._on_paths(within) if stays else within
+                made += self._on_paths(within, each) if stays else within
         return made
 
     def _within(self, statement: ast.stmt, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> list[ast.stmt]:
-        """A statement that is no loop, with the statements in it changed."""
-        if not isinstance(statement, _FUNCTIONS):
+        """A statement that is no loop, with the statements in it changed. Paths within a `try` are those of the whole
+        of it, since an error may leave them."""
+        before, self._together = self._together, self._together or isinstance(statement, (ast.Try, ast.TryStar))
+        if not isinstance(statement, FUNCTIONS):
             for name in ("body", "orelse", "finalbody"):
                 if inner := getattr(statement, name, None):
                     setattr(statement, name, change(inner))
             for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
                 part.body = change(part.body)
+        self._together = before
         return [statement]
 
     # --- what is added --------------------------------------------------------------------------------------------
@@ -467,15 +437,21 @@ class _Structure:
     def _for_once(self, items: ast.expr, body: list[ast.stmt]) -> ast.stmt:
         return self._placed(ast.For(ast.Name(_ONCE, ast.Store()), items, body, []))
 
-    def _on_paths(self, statements: list[ast.stmt], *, to_the_end: bool = False) -> list[ast.stmt]:
-        """Statements that are run on each of their paths, behind which the function ends or goes on."""
-        if any(isinstance(each, ast.Break) for statement in statements for each in _own(statement)):
+    def _on_paths(self, statements: list[ast.stmt], *written: ast.stmt, to_the_end: bool = False) -> list[ast.stmt]:
+        """Statements that are run on each of their paths, behind which the function ends or goes on; `written` are
+        those of the program."""
+        flags = ast.Constant(to_the_end), ast.Constant(any(map(self._is_asked, written)))
+        if any(isinstance(each, ast.Break) for statement in statements for each in own(statement)):
             statements = [self._for_once(ast.Tuple([ast.Constant(0)], ast.Load()), statements)]
-        return [self._for_once(ast.Call(ast.Constant(_PATHS), [ast.Constant(to_the_end)], []), statements)]
+        return [self._for_once(ast.Call(ast.Constant(_PATHS), [*flags], []), statements)]
 
+    # --- what asks ------------------------------------------------------------------------------------------------
 
-def _asks(statement: ast.stmt) -> bool:
-    """Whether a statement asks something itself, apart from the functions that it calls."""
-    if isinstance(statement, (*_FUNCTIONS, ast.Try, ast.TryStar)):
-        return False
-    return any(isinstance(each, _ASKING) for each in _own(statement))
+    def _asks(self, statement: ast.stmt) -> bool:
+        """Whether a statement asks something itself, as far as its form tells, or is known to."""
+        return asks(statement) or self._is_asked(statement)
+
+    def _is_asked(self, statement: ast.stmt) -> bool:
+        """Whether a statement has one of the lines that are known to ask."""
+        is_other = not self._asking or isinstance(statement, FUNCTIONS)
+        return not is_other and not self._asking.isdisjoint(range(statement.lineno, (statement.end_lineno or 0) + 1))

@@ -266,10 +266,10 @@ def test_what_reads_the_result_of_an_autograd_function() -> None:
         y: torch.Tensor = Halved.apply(x)  # type: ignore[no-untyped-call]
         return y + 1 if y.sum() > -100 else y
 
-    with pytest.warns(onnx_parity.TracerWarning):
-        exported = onnx_parity.export(program, X)
-    assert [node.op_type for node in exported.model.graph] == ["Mul", "Add"]
+    exported = onnx_parity.export(program, X, strict=True)
+    assert [node.op_type for node in exported.model.graph] == ["Mul", "ReduceSum", "Greater", "If"]
     assert_agrees(exported, program, X)
+    assert_agrees(exported, program, X - 1000)
 
 
 @pytest.mark.parametrize("key", ["packet", "overload", "name"])

@@ -89,10 +89,19 @@ class Masked(torch.nn.Module):
         return x * mask
 
 
+class Counted(torch.nn.Module):
+    """Its two sides have other dtypes, so that no branch of a model joins them."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if mask.all():
+            return x * 2
+        return mask.sum(0)
+
+
 def test_an_input_that_only_decides_is_refused() -> None:
     with pytest.raises(onnx_parity.FrozenValueError) as caught:
-        onnx_parity.export(Masked(), (X, torch.ones(2, 3, dtype=torch.bool)))
-    line = Masked.forward.__code__.co_firstlineno + 1
+        onnx_parity.export(Counted(), (X, torch.ones(2, 3, dtype=torch.bool)))
+    line = Counted.forward.__code__.co_firstlineno + 1
     assert str(caught.value) == (
         "the program looks at the values of 1 input to decide what to do, and the results depend on it in no other "
         "way. The exported model would do what was decided for the example, whatever is given there:\n"
@@ -105,22 +114,29 @@ def test_an_input_that_only_decides_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_an_input_that_only_decides_is_exported_if_asked_for() -> None:
     mask = torch.ones(2, 3, dtype=torch.int64)
-    program = onnx_parity.export(Masked(), (X, mask), allow_ignored_inputs=True)
+    program = onnx_parity.export(Counted(), (X, mask), allow_ignored_inputs=True)
     assert program.input_names == ("x", "mask")
     torch.testing.assert_close(program(X, mask), X * 2)
     with pytest.raises(onnx_parity.VerificationError, match="other values in an input that the program decides by"):
         program.verify()
-    capture = onnx_parity.capture_program(Masked(), (X, mask), allow_ignored_inputs=True)
+    capture = onnx_parity.capture_program(Counted(), (X, mask), allow_ignored_inputs=True)
     assert len(capture.graph.inputs) == 2
 
 
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_verification_reaches_a_decision_about_an_input_that_is_used() -> None:
     def program(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        return x + lengths if bool((lengths > 0).all()) else x
+        return x + lengths if bool((lengths > 0).all()) else x > 0
 
     with pytest.raises(onnx_parity.VerificationError, match="other values in an input that the program decides by"):
         onnx_parity.export(program, (X, torch.tensor([3, 2, 2])), verify=True)
+
+
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
+def test_an_input_that_decides_is_one_of_the_model_where_it_has_both_sides() -> None:
+    program = onnx_parity.export(Masked(), (X, torch.ones(2, 3, dtype=torch.bool)), verify=True, strict=True)
+    for mask in (torch.ones(2, 3, dtype=torch.bool), X > 0):
+        torch.testing.assert_close(program(X, mask), Masked()(X, mask))
 
 
 def test_inputs_that_are_never_looked_at_stay() -> None:

@@ -150,7 +150,7 @@ def test_what_the_model_assumes_is_named_where_it_is_wrong_for_it() -> None:
         return image.view(-1, 4, 3)
 
     def doubles(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if x.sum() > 0 else x
+        return x * 2 if x.sum() > 0 else x > 0
 
     line = inspect.getsourcelines(pads)[1] + 2
     told = rf"\nThe model assumes \(-rows\) % 4 == 0 \(at {re.escape(__file__)}:{line}\), which does not hold"

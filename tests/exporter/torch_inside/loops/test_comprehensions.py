@@ -64,7 +64,7 @@ def written(program: Callable[[Any], Any], called: list[Any]) -> Callable[[Any],
         called.append(items)
         return [made for item in items for made in comprehension(iter([item]))]
 
-    code = structured(program.__code__, lambda to_the_end: (), bool, comprehended, has_paths=False)
+    code = structured(program.__code__, lambda *_: (), bool, comprehended, keys=frozenset())
     assert code is not None
     return FunctionType(code, globals())
 

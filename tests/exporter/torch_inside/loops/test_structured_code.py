@@ -13,7 +13,7 @@ from onnx_parity.exporter.torch_inside.code_objects import cells_of, code_of
 from onnx_parity.exporter.torch_inside.loops.structured_code import structured
 
 
-def _run_once(to_the_end: bool) -> Iterator[None]:
+def _run_once(to_the_end: bool, is_asked: bool) -> Iterator[None]:
     return iter([None])
 
 
