@@ -17,14 +17,14 @@ _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
     "exporter": 3610,
-    "exporter/dispatch": 875,
+    "exporter/dispatch": 905,
     "exporter/expressions": 1715,
     "exporter/fallback": 400,
     "exporter/files": 1620,
     "exporter/graph": 1175,
     "exporter/kinds": 1560,
     "exporter/lowering": 5456,
-    "exporter/operators": 18210,
+    "exporter/operators": 18225,
     "exporter/patches": 2060,
     "exporter/program_state": 1295,
     "exporter/recording": 8805,

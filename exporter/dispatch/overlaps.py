@@ -68,15 +68,33 @@ class _Placed(NamedTuple):
     strides: Sequence[int]
 
     @property
+    def axes(self) -> list[tuple[int, int]]:
+        """The strides and sizes of its axes of several elements, as they lie in memory from the innermost one."""
+        return sorted((stride, size) for stride, size in zip(self.strides, self.shape, strict=True) if size > 1)
+
+    @property
+    def end(self) -> int:
+        return self.start + sum(stride * (size - 1) for stride, size in self.axes)
+
     def nests(self) -> bool:
-        """Whether its elements lie in memory in the order of their addresses, whatever the order of its axes."""
+        """Whether each axis lies between two elements of the next one, so that no two elements are one."""
         span = 0
-        for stride, size in sorted((stride, size) for stride, size in zip(self.strides, self.shape, strict=True)):
-            if size > 1:
-                if stride <= span:
-                    return False
-                span += stride * (size - 1)
+        for stride, size in self.axes:
+            if stride <= span:
+                return False
+            span += stride * (size - 1)
         return True
+
+    def is_dense(self, width: int) -> bool:
+        """Whether its elements, of so many bytes each, leave no gaps."""
+        return self.nests() and self.end - self.start == (math.prod(self.shape) - 1) * width
+
+    def places(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The places of its elements."""
+        found = np.array(self.start)
+        for stride, size in zip(self.strides, self.shape, strict=True):
+            found = found[..., None] + stride * np.arange(size)
+        return found.ravel()
 
     def expanded(self, shape: Sequence[int]) -> _Placed | None:
         """The same, broadcast to a shape; None if it does not fit."""
@@ -119,7 +137,7 @@ def refuse_overlap(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     for other in others:
         if identity_of_memory(other) != memory or (other is target and is_elementwise):
             continue
-        if _disagree(target, other, is_elementwise):
+        if _disagree(target, other, is_elementwise, name == "aten::copy_"):
             raise refused_here(
                 f"{name} reads a part of the memory that it writes to, which PyTorch refuses, or reads partly before "
                 "and partly after it has been written: let it read a copy, as in x[:, 1:] += x[:, :-1].clone()"
@@ -142,7 +160,7 @@ def _tensors(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Itera
                 yield other
 
 
-def _disagree(target: torch.Tensor, other: torch.Tensor, is_elementwise: bool) -> bool:
+def _disagree(target: torch.Tensor, other: torch.Tensor, is_elementwise: bool, is_copy: bool) -> bool:
     """Whether it matters, with the sizes of the example or with others, that the two have elements in common."""
     one, another = map(_Views, (target, other))
     if one.whole is not another.whole:  # They are not made of one tensor by views, as far as is known.
@@ -157,24 +175,36 @@ def _disagree(target: torch.Tensor, other: torch.Tensor, is_elementwise: bool) -
             continue
         if min((*written.shape, *read.shape), default=1) <= 0:
             continue
-        if is_elementwise:
-            expanded = read.expanded(written.shape)
-            if expanded is None or _keeps_order(written, expanded):
-                continue
-            read = expanded
-        if written.meets(read):
+        if not written.meets(read):
+            continue
+        expanded = read.expanded(written.shape) if is_elementwise else read
+        if not is_elementwise or _is_refused(written, read, target.element_size()):
+            return True
+        if expanded is not None and not _is_read_first(written, expanded, is_copy):
             return True
     return False
 
 
-def _keeps_order(written: _Placed, read: _Placed) -> bool:
-    """Whether each element is read before it is written to, as it lies where it is written to or follows that."""
-    one, other = (
-        [stride for stride, size in zip(each.strides, each.shape, strict=True) if size > 1] for each in (written, read)
-    )
-    if one != other or read.start < written.start:
+def _is_refused(written: _Placed, read: _Placed, width: int) -> bool:
+    """Whether torch refuses an operator on two tensors that have elements in common: neither has gaps, and they are not
+    the same."""
+    are_same = written.start == read.start and written.axes == read.axes
+    return written.is_dense(width) and read.is_dense(width) and not are_same
+
+
+def _is_read_first(written: _Placed, read: _Placed, is_copy: bool) -> bool:
+    """Whether each element is read where it is written to, or before, in the order in which elements are written: that
+    of their places in memory. What is copied to itself may be read later too."""
+    if (written.start, written.strides) == (read.start, read.strides):
+        return True
+    if not written.nests() or math.prod(written.shape) > _IN_ORDER:
         return False
-    return read.start == written.start or (written.nests and math.prod(written.shape) <= _IN_ORDER)
+    targets, sources = written.places(), read.places()
+    order = np.argsort(targets)
+    targets, sources = targets[order], sources[order]
+    found = np.minimum(np.searchsorted(targets, sources), len(targets) - 1)
+    is_late = (targets[found] == sources) & (found < np.arange(len(targets)))
+    return not (is_late & (targets[found] != sources[found]) if is_copy else is_late).any()
 
 
 class _Views:

@@ -9,14 +9,24 @@ import torch
 
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
 
 copy_back(
-    "atan2_", "bitwise_and_.Tensor", "bitwise_left_shift_.Tensor", "bitwise_or_.Tensor", "bitwise_right_shift_.Tensor",
-    "bitwise_xor_.Tensor", "copysign_", "div_.Tensor_mode", "div_.Scalar_mode", "floor_divide_", "fmod_", "gcd_",
-    "hypot_", "lcm_", "lerp_.Tensor", "nextafter_", "remainder_", to=DYNAMIC,
+    "addcdiv_", "addcmul_", "atan2_", "bitwise_and_.Tensor", "bitwise_left_shift_.Tensor", "bitwise_or_.Tensor",
+    "bitwise_right_shift_.Tensor", "bitwise_xor_.Tensor", "copysign_", "div_.Tensor_mode", "div_.Scalar_mode",
+    "floor_divide_", "fmod_", "gcd_", "hypot_", "lcm_", "lerp_", "nextafter_", "remainder_", to=DYNAMIC,
 )  # fmt: skip
+
+
+@instead_of(
+    "aten::__ilshift__.Tensor", "aten::__irshift__.Tensor", where=DYNAMIC.include, why=DYNAMIC.why, gives_operator=True
+)
+def shift_in_place(op: OpOverload, self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    is_left = op is _aten.__ilshift__.Tensor
+    return self.copy_((torch.bitwise_left_shift if is_left else torch.bitwise_right_shift)(self, other))
+
 
 _ASKS_FOR_SIZES = "torch's own asks for a size whether it is 0 or 1, or less than the order of the differences"
 

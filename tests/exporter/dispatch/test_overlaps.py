@@ -100,6 +100,15 @@ def shifted_to_the_left(y: torch.Tensor) -> None:
     y[:, :-1] = y[:, 1:]
 
 
+def less_its_last_column(y: torch.Tensor) -> None:
+    y -= y[:, -1:]
+
+
+def copied_from_its_first_row_and_column(y: torch.Tensor) -> None:
+    y[...] = y[0]
+    y.copy_(y[:, :1])
+
+
 def by_itself(y: torch.Tensor) -> None:
     y += y
     y.t().mul_(y.t())
@@ -140,8 +149,8 @@ def into_another_one(y: torch.Tensor) -> None:
 @pytest.mark.parametrize("sizes", SIZES, ids=["static", "dynamic"])
 @pytest.mark.parametrize(
     "write",
-    [shifted_to_the_left, by_itself, of_other_columns, one_row_after_the_other, halves, number_of_its_own,
-     into_another_one],
+    [shifted_to_the_left, less_its_last_column, copied_from_its_first_row_and_column, by_itself, of_other_columns,
+     one_row_after_the_other, halves, number_of_its_own, into_another_one],
 )  # fmt: skip
 def test_what_depends_on_no_order_is_exported(write: Callable[[torch.Tensor], None], sizes: Any) -> None:
     program = of_copy(write)

@@ -21,7 +21,15 @@ from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 from tests.exporter.torch_inside.witness import Witness, check, exporting
 
 #: Operators on integers, of which functionalization checks the shapes of two that differ.
-IN_BITS = ("bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor")
+IN_BITS = (
+    "__ilshift_",
+    "__irshift_",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+)
 FUNCTIONALIZATION, OFFSETS = "functionalization", "reads storage offsets"
 X = torch.arange(12.0).reshape(4, 3) / 14 + 0.1
 #: Arguments of operators for which those that the schema suggests have no result.
@@ -29,6 +37,8 @@ ARGUMENTS: dict[str, Callable[[torch.Tensor], tuple[Any, ...]]] = {
     **{f"aten::{name}_.Tensor": lambda x: (torch.ones_like(x[0]),) for name in IN_BITS},
     "aten::_reshape_alias_copy": lambda x: ([x.shape[0], 3], [3, 1]),
     "aten::addbmm_": lambda x: (x.new_ones(2, x.shape[0], 2), x.new_ones(2, 2, 3)),
+    "aten::addcdiv_": lambda x: (torch.ones_like(x[0]), torch.ones_like(x[0])),
+    "aten::addcmul_": lambda x: (torch.ones_like(x[0]), torch.ones_like(x[0])),
     "aten::addmm_": lambda x: (x[:, :2], x.new_ones(2, 3)),
     "aten::addr_": lambda x: (x[:, 0], x.new_ones(3)),
     "aten::clamp_": lambda x: (0.2, 0.5),
@@ -38,6 +48,7 @@ ARGUMENTS: dict[str, Callable[[torch.Tensor], tuple[Any, ...]]] = {
     "aten::index_fill_.int_Scalar": lambda x: (1, torch.tensor([1]), 0.5),
     "aten::index_fill_.int_Tensor": lambda x: (1, torch.tensor([1]), x.new_ones([])),
     "aten::lcm_": lambda x: (torch.full_like(x, 2),),
+    "aten::lerp_.Scalar": lambda x: (torch.ones_like(x[0]), 0.5),
     "aten::lerp_.Tensor": lambda x: (torch.ones_like(x), torch.ones_like(x[0])),
     "aten::masked_fill_.Tensor": lambda x: (x > 0.5, x.new_ones([])),
     "aten::mvlgamma_": lambda x: (2,),
