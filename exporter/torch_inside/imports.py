@@ -40,7 +40,7 @@ __all__ = [
 #: By packages and names in these: modules that are imported when they are asked for, and objects out of such modules.
 _deferred: WeakKeyDictionary[ModuleType, dict[str, str | Later]] = WeakKeyDictionary()
 #: Attributes that the standard library asks all modules for.
-_ASKED_OF_ALL = frozenset({"__path__", "__warningregistry__", "__wrapped__"})
+_ASKED_OF_ALL = frozenset({"__file__", "__path__", "__warningregistry__", "__wrapped__"})
 #: Held while a placeholder is removed, because another thread may be importing the module.
 _lock = threading.Lock()
 #: Seconds to wait before an import is tried again that would have had to wait for a thread that waits for this one.

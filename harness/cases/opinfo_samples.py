@@ -18,6 +18,7 @@ from unittest.mock import patch
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
+from onnx_parity.exporter.torch_inside.imports import StandIn, standing_in
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.generators import seeded
 from onnx_parity.harness.cases.opinfo_entries import DTYPES, EXCLUDED, NOT_UNIQUE, UNDETERMINED, Usable
@@ -276,13 +277,18 @@ def all_entries() -> Mapping[str, OpInfo]:
 
 @contextmanager
 def _torch_as_it_was() -> Iterator[None]:
-    """Undoes two effects of importing torch's tests: backend flags become frozen, and calls of scripts are wrapped."""
+    """Undoes two effects of importing torch's tests: backend flags become frozen, and calls of scripts are wrapped.
+
+    Torch's compiler is not imported, which takes half of the time: the tests need a list of its constants alone.
+    """
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
     # The module is behind a proxy that returns its variables but does not set them.
     variables, flag = torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag"
     allowed = variables[flag]
+    constants = {"GPU_TYPES": ["cuda", "mps", "xpu", "mtia"]}
     try:
-        yield
+        with standing_in("torch._inductor", StandIn("torch._inductor.utils", known=constants)):
+            yield
     finally:
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = calls  # type: ignore[method-assign]
         variables[flag] = allowed

@@ -465,6 +465,13 @@ def _import_what_many_need() -> None:
     import torch.distributed.tensor
     import torch.fx.experimental.symbolic_shapes  # noqa: F401
 
+    if "onnx_parity.harness.opinfo" in sys.modules:
+        # There are declarations of samples of torch's databases.
+        from onnx_parity.harness.cases.opinfo_samples import all_entries, all_modules
+
+        all_entries()
+        all_modules()
+
 
 def _export_once() -> None:
     """Export once, so that the time of the first export's imports, half a second, is not counted for a cell.

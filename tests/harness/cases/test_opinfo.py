@@ -39,6 +39,7 @@ from onnx_parity.op_cases.module_database import module_database
 from onnx_parity.op_cases.operator_database import operator_database
 from onnx_parity.op_cases.opinfo import opinfo
 from tests.forked import run
+from tests.fresh import run_after_torch
 from tests.harness.fakes import tensors
 from tests.harness.pytest_run import run_pytest
 
@@ -356,3 +357,21 @@ def test_a_sample_that_is_not_drawn_with_every_seed_is_that_of_the_survey() -> N
     assert found is not None
     assert found.is_same_call(survey[-1])
     assert sample_at("masked.std", Dtype.FLOAT32, 10_000, short) is None
+
+
+def test_torchs_databases_are_imported_without_its_compiler() -> None:
+    code = """
+import sys
+
+from onnx_parity.harness.cases.opinfo_samples import all_entries, all_modules
+
+assert all_entries() and all_modules()
+assert "torch._dynamo" not in sys.modules
+
+from torch._inductor.utils import GPU_TYPES
+from torch.testing._internal import common_device_type
+
+assert common_device_type.GPU_TYPES == GPU_TYPES
+"""
+    ended = run_after_torch(code)
+    assert ended.returncode == 0, ended.stderr
