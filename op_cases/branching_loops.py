@@ -17,7 +17,7 @@ FROM_0 = {"rows": (0, 1, 2, 7, 11)}
 
 
 def _every_other(x: Tensor) -> Tensor:
-    total = torch.zeros(3)
+    total = torch.zeros(3, dtype=x.dtype)
     for i, row in enumerate(x):
         if i % 2:
             total = total + row
@@ -62,7 +62,7 @@ def _in_a_function(x: Tensor) -> Tensor:
             return state * 0.5
         return state + row
 
-    state = torch.zeros(3)
+    state = torch.zeros(3, dtype=x.dtype)
     for i, row in enumerate(x):
         state = step(state, i, row)
     return state

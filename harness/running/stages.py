@@ -61,7 +61,9 @@ EXTERNAL_WEIGHTS = 16 << 20
 #: How torch says that an operator has other dtypes, where it does not raise NotImplementedError.
 _OTHER_DTYPES = re.compile(
     r"dtypes not supported|other than float and double|of float, double|only supported for half|Half, Float or Double"
-    r"|Unsupported dtype"
+    r"|Unsupported dtype|doesn't support tensors of type"
+    # The program itself has tensors of the declared dtype.
+    r"|have the same dtype"
 )
 
 #: What torch raises if the device itself fails: an assertion of a kernel, after which nothing runs there, or no memory.

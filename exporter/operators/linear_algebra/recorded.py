@@ -124,7 +124,9 @@ def lstsq(
     is_known = {type(rows), type(columns)} == {int}
     if driver not in (None, "gelsy") and is_known and rows > columns:
         residuals = (sides - self @ solution).abs().square().sum(-2)
-        if driver != "gels" and self.dim() > 2:
+        if driver == "gels" and columns == 0:
+            residuals = torch.zeros_like(residuals)  # As LAPACK has them, which does nothing then.
+        elif driver != "gels" and self.dim() > 2:
             # An empty vector unless all matrices of the batch have full rank.
             residuals = torch.cond(kept.all(), torch.clone, lambda each: each.new_empty([0]), (residuals,))
         elif driver != "gels":

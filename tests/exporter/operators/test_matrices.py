@@ -96,3 +96,13 @@ def test_what_takes_a_loop_and_depends_on_weights_alone_is_computed_at_the_expor
     # The loops stay where other weights may be passed.
     kept = onnx_parity.export(program, (x,), do_constant_folding=False)
     assert any(node.op_type == "Loop" for node in kept.model.graph)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsd"])
+def test_residuals_of_a_matrix_without_columns(driver: str) -> None:
+    def program(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.lstsq(a, b, driver=driver).residuals
+
+    args = torch.ones(3, 0), torch.ones(3, 2)
+    # LAPACK's driver for matrices of full rank has no residuals then, and the other one has the right-hand sides.
+    assert torch.equal(onnx_parity.export(program, args, opset_version=18)(*args), program(*args))
