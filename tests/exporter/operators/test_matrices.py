@@ -101,7 +101,8 @@ def test_what_takes_a_loop_and_depends_on_weights_alone_is_computed_at_the_expor
 @pytest.mark.parametrize("driver", ["gels", "gelsd"])
 def test_residuals_of_a_matrix_without_columns(driver: str) -> None:
     def program(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.lstsq(a, b, driver=driver).residuals
+        residuals: torch.Tensor = torch.linalg.lstsq(a, b, driver=driver).residuals
+        return residuals
 
     args = torch.ones(3, 0), torch.ones(3, 2)
     # LAPACK's driver for matrices of full rank has no residuals then, and the other one has the right-hand sides.
