@@ -125,6 +125,13 @@ slices_by_other_axes = op(
     dynamic=ALL_AXES,
     sizes=_OTHER_SIZES,
 )
+#: Where the last axis is empty, the bound is negative, and counts from the end.
+slices_beside_an_empty_axis = op(
+    lambda x: torch.ones(x[:, : x.size(2) - 1].size(1)),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes={"a": (2, 1), "b": (3, 2), "c": (0, 1)},
+)
 slices_of_a_table = op(
     lambda x: (
         torch.ones(torch.arange(4)[: x.size(1)].size(0)),

@@ -204,15 +204,15 @@ class Symbols(NumbersOfValues):
         """Whether a symbol, by its name, is the size of an input."""
         return any(str(symbol) == name for symbol in self._example)
 
-    def never_negative(self, number: torch.SymInt) -> bool:
-        """Whether a number cannot be negative if no axis is empty. Negative indices count from the end of an axis."""
+    def never_negative(self, number: torch.SymInt, along: Size | None = None) -> bool:
+        """Whether a number cannot be negative if no axis is empty, or if the one `along` which it is an index is not.
+        Negative indices count from the end of an axis."""
         expression = number.node.expr
         if (expression_of(0), expression) in self._known_orders:
             return True
-        occupied = {
-            symbol: self._ranges[symbol] & _OCCUPIED for symbol in expression.free_symbols & self._ranges.keys()
-        }
-        return bool(bounds(expression, {**self._read, **occupied}).lower >= 0)
+        axes = expression.free_symbols if along is None else expression_of_size(along).free_symbols
+        occupied = {each: self._ranges[each] & _OCCUPIED for each in axes & self._ranges.keys()}
+        return bool(bounds(expression, {**self._ranges, **self._read, **occupied}).lower >= 0)
 
     @contextmanager
     def where(self, condition: Expression) -> Iterator[None]:

@@ -84,7 +84,7 @@ def _place(symbols: Symbols, size: Size, least: int, place: Size) -> Size:
     if isinstance(place, torch.SymInt):
         if symbols.never_exceeds(size, -place):
             return 0  # As far from the end as the axis is long, or further.
-        if not symbols.never_negative(place):
+        if not symbols.never_negative(place, size):
             is_negative = _smaller(_larger(-place, 0), 1)
             place = _larger(place + size * is_negative, 0)
         return place if symbols.never_exceeds(place, size) else _smaller(place, size)

@@ -156,6 +156,9 @@ def _argmax(g: Graph, x: Value, axis: int, wanted: int) -> Value:
     if isinstance(size, int):
         starts = _bins(size, wanted)[0].reshape(-1, *[1] * (x.rank - 1 - axis))
         found = g.op("Add", found, g.const(starts))
+    elif inside is not None:
+        # Of a bin of -inf alone, the first element that is as great may lie before the bin.
+        found = g.extreme("Max", found, g.op("ArgMax", g.cast(inside, torch.int32), axis_i=1, keepdims_i=False))
     return shaped(found, sizes)
 
 
