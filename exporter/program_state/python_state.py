@@ -32,6 +32,7 @@ from onnx_parity.exporter.program_state.saved_objects import (
     Members,
     Place,
     Slots,
+    content_now,
     content_of,
     copied,
     slots_of,
@@ -172,6 +173,10 @@ class PythonState:
     def changed(self, program: object) -> list[Kept]:
         """What is other than it was, without what is in code of libraries."""
         return changed_in(self._places, program)
+
+    def changes(self, program: object) -> dict[tuple[int, str | int | None], int]:
+        """What is other than it was, by the identity of the object and the name, with the identity of what is there."""
+        return {(id(holder), key): content_now(holder, key) for holder, key in self.changed(program)}
 
     def globals_named(self) -> Iterator[tuple[Mapping[str, Any], str]]:
         """The globals that functions name, and the attributes of classes, that a program may write to: each with what

@@ -26,6 +26,7 @@ __all__ = [
     "Members",
     "Place",
     "Slots",
+    "content_now",
     "content_of",
     "copied",
     "slots_of",
@@ -294,3 +295,11 @@ def slots_of(cls: type) -> list[str]:
 
 def _attribute_of(cls: type, name: str) -> object:
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
+
+def content_now(holder: Any, key: str | int | None) -> int:
+    """The identity of what is at a place; of a whole that of all that it has."""
+    if key is None:
+        items = [content_of(holder)] if isinstance(holder, CellType) else [*holder]
+        return hash(tuple(map(id, items)))
+    return id(holder.get(key) if isinstance(holder, dict) else getattr(holder, str(key), None))

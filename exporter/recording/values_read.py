@@ -8,6 +8,7 @@ model, unless the program raises an error for the other value.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,12 +31,13 @@ from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import (
     FrameType,
     current_frame,
+    frames_of_user,
     program_frame,
     reads_or_writes_item,
     spelled_in,
 )
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import test_of_call, test_of_loop
-from onnx_parity.exporter.torch_inside.loops.structured_code import function_of, is_added, to_the_end_of
+from onnx_parity.exporter.torch_inside.loops.structured_code import asked_at, function_of, is_added, to_the_end_of
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -127,6 +129,7 @@ class Reader:
         self.conditions: list[Value] = []
         #: The globals and the attributes of classes that the program names, each with what has it.
         self.globals_named: Sequence[tuple[Mapping[str, Any], str]] = ()
+        self.changes: Callable[[], Mapping[Any, int]] = dict  # What is now where it has changed its objects.
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -368,9 +371,8 @@ class Reader:
         return bool(self.bodies[-1].decide(frame, question if tensor is None else tensor, question))
 
     def decided_behind(self, values: Sequence[Value], frame: FrameType | None, question: Any) -> bool | None:
-        """The answer to a question of a frame about what loops of Python have computed, or one of which the model is to
-        have both sides, on the path on which the statements with it run now; None of a question about something else.
-        """
+        """The answer to a question of a frame on what loops have computed, or one of which the model is to have both
+        sides, on the path on which the statements with it run now; None of a question about something else."""
         is_joined = self.is_joined(values, frame)
         if not is_joined and (not self.has_loops or self.structured is None or not any(map(self._is_of_loop, values))):
             return None
@@ -379,8 +381,10 @@ class Reader:
             return decided
         if frame is None or self.structured is None:
             return None
-        if is_joined and function_of(frame) in self.structured:
-            self._follow_paths_of(frame, to_the_end_of(frame))
+        if is_joined:
+            callers = islice(frames_of_user(frame, self.outermost), 5) if self.outermost is not None else ()
+            for keys in ([function_of(frame)], [to_the_end_of(frame)], *map(asked_at, callers)):
+                self._follow_paths_of(frame, keys)
             return None
         if function_of(frame) in self.structured and is_added(frame):
             self.refusal = CaptureError(_LEAVES_KNOWN + self._origins.find().in_brackets)
@@ -398,11 +402,11 @@ class Reader:
         is_there = bool(self.joined_at) and frame is not None and AskedAt.of(frame) in self.joined_at
         return is_there and any(map(self.depends_on_input, values))
 
-    def _follow_paths_of(self, frame: FrameType, key: str | None = None) -> None:
-        """Have the function of a frame written down so that its statements have paths, unless it was."""
-        key = key or function_of(frame)
-        if self.structured is not None and key not in self.structured:
-            self.refusal = Reconsider(Decision.PATHS, structured=[key])
+    def _follow_paths_of(self, frame: FrameType, keys: Sequence[str] = ()) -> None:
+        """Have the function of a frame, or what these keys are of, written down with paths, unless it was."""
+        keys = keys or [function_of(frame)]
+        if self.structured is not None and not self.structured.issuperset(keys):
+            self.refusal = Reconsider(Decision.PATHS, structured=keys)
             raise self.refusal
 
     def _is_of_loop(self, value: Value) -> bool:
@@ -485,9 +489,12 @@ class Reader:
         given: dict[Any, int | float] = {}
         for symbol in number.node.expr.free_symbols:
             name = str(symbol)
-            if self.scalars.get(name) in known:
-                given[symbol] = known[self.scalars[name]].item()
-            elif name in self._size_sources and self._size_sources[name][0] in known:
-                value, axis = self._size_sources[name]
-                given[symbol] = known[value].shape[axis]
+            value, axis = (
+                (self.scalars[name], None) if name in self.scalars else self._size_sources.get(name, (None, 0))
+            )
+            if value is None or self._is_of_input(name) or (value not in known and self.is_inside(value)):
+                continue
+            # The program does not read it here: what it reads is computed from it.
+            tensor = known[value] if value in known else self._evaluate(value)
+            given[symbol] = tensor.item() if axis is None else tensor.shape[axis]
         return self._symbols.number_in_example(number, given)

@@ -52,7 +52,6 @@ from onnx_parity.exporter.tracing.capture_errors import (
     ended_the_process,
     failed_while_recorded,
     raising_what_was_caught,
-    refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs, before_copy
@@ -124,6 +123,7 @@ class Traced(msgspec.Struct):
     kernels: list[Answer] = []
     #: The truth values of branches on values of which the model has both sides.
     conditions: Sequence[Value] = ()
+    numbers: Sequence[Value] = ()
     #: What it changed in its Python objects.
     kept: list[Kept] = []
     #: The conditions under which the graph computes what the program does.
@@ -193,18 +193,20 @@ class _Recording:
             wanted.options.strict,
             attempt.decisions,
         )
+        reader = recorder.reader
         if symbols is not None:
-            symbols.read_symbol, symbols.decided_by_values = recorder.reader.read_symbol, recorder.reader.decided
-            recorder.reader.joined, recorder.reader.joined_at = attempt.joined, attempt.joined_at
-            symbols.decided_before = recorder.reader.decided_before
+            symbols.read_symbol, symbols.decided_by_values = reader.read_symbol, reader.decided
+            symbols.decided_before = reader.decided_before
             symbols.module_running = lambda: recorder.origins.find().module
-        recorder.reader.globals_named = [*state.globals_named()] if attempt.has_both_sides else ()
-        recorder.reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
+        reader.joined, reader.joined_at = attempt.joined, attempt.joined_at
+        if attempt.has_both_sides:
+            reader.globals_named, reader.changes = [*state.globals_named()], partial(state.changes, wanted.program)
+        reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
         recorder.of_script, recorder.layouts_asked.turned = isinstance(wanted.program, _SCRIPTS), attempt.variant.turned
         recorder.random_numbers.names, recorder.result_by_class = [each for _, each in state.functions], result_by_class
-        recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
-        recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
         given, variant = (wanted.args, wanted.kwargs, wanted.input_names), attempt.variant
+        reader.coincidences, reader.trial = attempt.coincidences, variant.trial
+        reader.altered, reader.outermost = variant.altered, code_of(self._called)
         self._inputs = RecordedInputs(recorder, *given, attempt.axes, variant.empty, variant.sizes, variant.layouts)
         self._buffers = buffers_of(wanted.program)
         #: For each of these, whether autograd tracks it.
@@ -234,8 +236,7 @@ class _Recording:
         self._lifted_values: list[Value] = []
         self._kept: list[Kept] = []
         #: What the program put into the objects among its arguments, and the values of the tensors.
-        self._changed = Changed({}, {}, [])
-        self._put_values: list[Value] = []
+        self._changed, self._put_values = Changed({}, {}, []), list[Value]()
 
     @property
     def has_taken_general(self) -> bool:
@@ -422,11 +423,9 @@ class _Recording:
             recorder.autocast,
         )
         reads = recorder.reader.reads
-        if reads and not self._wanted.options.allow_ignored_inputs:
-            refuse_fixed_numbers(inputs.numbers(), looked_at(reads))
-            if self._symbols is None:
-                # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
-                refuse_ignored_inputs(graph, looked_at(reads))
+        if reads and not self._wanted.options.allow_ignored_inputs and self._symbols is None:
+            # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
+            refuse_ignored_inputs(graph, looked_at(reads))
         questions = [] if self._symbols is None else self._symbols.branches()
         has_denied = self._symbols is not None and self._symbols.has_denied
         sizes = {} if self._symbols is None else self._symbols.hints
@@ -435,7 +434,8 @@ class _Recording:
         traced.asks_layouts, traced.asks_exactly = recorder.layouts_asked.place(), recorder.layouts_asked.exactly
         if self._symbols is not None:
             traced.equalities, traced.kernels = self._symbols.equalities(), self._symbols.kernels
-        traced.layouts, traced.kept, traced.conditions = self._layouts(), self._kept, recorder.reader.conditions
+        traced.layouts, traced.kept, traced.numbers = self._layouts(), self._kept, inputs.numbers()
+        traced.conditions = recorder.reader.conditions
         return traced
 
     def let_go(self, survivors: Survivors) -> None:

@@ -46,6 +46,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     failed_while_recorded,
     fixed_axes,
     is_branch,
+    refuse_fixed_numbers,
     refuse_ignored_inputs,
     warn_of_static_axes,
 )
@@ -150,6 +151,7 @@ class _Tracing:
             )
         options = self._wanted.options
         if traced.reads and not options.allow_ignored_inputs:
+            refuse_fixed_numbers(traced.numbers, looked_at(traced.reads))
             refuse_ignored_inputs(traced.graph, looked_at(traced.reads))
         try:
             traced.assumptions = assumptions_of(
@@ -257,8 +259,6 @@ class _Tracing:
         try:
             return self.traced(fewer_than=len(traced.reads))
         except OnnxExporterError:
-            if __import__("os").environ.get("BRDEBUG"):
-                __import__("traceback").print_exc()
             self._attempt, self._as_written, self._leaves, self._failure = before, None, None, None
             return None
 

@@ -93,7 +93,8 @@ class CarriedValues:
         self._aliases = Aliases(blocks)
         #: What else the variables lead to.
         state = (value for _, held in variables for value in held.values())
-        self._state = KeptState(state, self._kept, blocks.recorder.reader.globals_named)
+        reader = blocks.recorder.reader
+        self._state = KeptState(state, self._kept, reader.globals_named, reader.changes)
         #: What the last iteration collected: the places of lists, with the numbers of leaves of their items.
         self._collected: list[tuple[Place, int]] = []
         #: The lists that loops have filled, by identity, with their items before the loop, and those that they have
@@ -124,7 +125,7 @@ class CarriedValues:
 
     def refuse_kept(self) -> None:
         """Refuse a path through the body that has changed what the other paths would find."""
-        if self._state.has_changed({(id(place.holder), place.name) for place in self._places}):
+        if self._state.has_changed({(id(place.holder), place.name) for place in self._places}, self._kept):
             raise self._blocks.error(KEPT_ELSEWHERE)
 
     def begin(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -31,12 +31,19 @@ class KeptState:
     """
 
     def __init__(
-        self, values: Iterable[Any], carried: Set[int], named: Sequence[tuple[Mapping[str, Any], str]] = ()
+        self,
+        values: Iterable[Any],
+        carried: Set[int],
+        named: Sequence[tuple[Mapping[str, Any], str]] = (),
+        changes: Callable[[], Mapping[Any, int]] = dict,
     ) -> None:
-        """`named` are globals and attributes of classes, each with what has it."""
+        """`named` are globals and attributes of classes, each with what has it. `changes` returns what is now where the
+        program has changed the objects that it had before the recording, closures among them."""
         self._named = [(holder, name, holder.get(name)) for holder, name in named]
-        self._objects = objects_within([*values, *(value for *_, value in self._named)], carried)
+        own = objects_within(values, carried)
+        self._objects = own + objects_within([value for *_, value in self._named], carried | {*map(id, own)})
         self._before = [*map(_state, self._objects)]
+        self._changes, self._changed = changes, changes()
 
     def leave_out(self, container: Any) -> None:
         """Do not look at a container any more."""
@@ -44,9 +51,14 @@ class KeptState:
         self._objects = [self._objects[number] for number in places]
         self._before = [self._before[number] for number in places]
 
-    def has_changed(self, carried: Set[tuple[int, str | None]]) -> bool:
-        """Whether the program has changed one of the objects, apart from the attributes that are carried."""
+    def has_changed(self, carried: Set[tuple[int, str | None]], containers: Set[int]) -> bool:
+        """Whether the program has changed one of the objects, apart from the attributes, and the containers with these
+        identities, that are carried."""
         if any(holder.get(name) is not value for holder, name, value in self._named):
+            return True
+        now = self._changes()
+        others = [each for each in {*now, *self._changed} - carried if each[0] not in containers]
+        if any(now.get(each) != self._changed.get(each) for each in others):
             return True
         return any(
             _without(carried, each, _state(each)) != _without(carried, each, before)

@@ -73,13 +73,14 @@ def _given_to(frame: FrameType, to_the_end: bool, is_asked: bool) -> Iterator[No
     return _joined_at_the_end(recorder, frame, to_the_end) if is_known else _unless_asked(recorder, place)
 
 
-def _left_by_an_error(blocks: Blocks, frame: FrameType) -> CaptureError:
-    """The error for statements that an error leaves on one of their paths. What catches it may be within others that
-    have paths."""
+def _left_by_an_error(blocks: Blocks, place: str) -> CaptureError:
+    """The error for statements that an error leaves on one of their paths. What catches it may be in others, which have
+    paths then."""
     error = blocks.error("an error that the program catches leaves one side of a branch: branch without raising it")
-    key, structured = _of_paths_around(place_in_function(frame)), blocks.recorder.reader.structured
-    is_within = len(blocks.recorder.reader.bodies) > 0 and structured is not None and key not in structured
-    return Reconsider(Decision.PATHS, refusal=error, structured=[key]) if is_within else error
+    key, structured = _of_paths_around(place), blocks.recorder.reader.structured
+    if structured is None or key in structured:
+        return error
+    return Reconsider(Decision.PATHS, refusal=error, structured=[key])
 
 
 def _of_paths_around(place: str) -> str:
@@ -95,10 +96,11 @@ def _joined_at_the_end(recorder: Recorder, frame: FrameType, to_the_end: bool) -
     except Reconsider:
         raise
     except CaptureError as error:
-        # What statements around these are joined behind may do.
-        is_within = bool(recorder.reader.bodies)
-        key = _of_paths_around(place_in_function(frame)) if is_within else to_the_end_of(frame)
-        if recorder.reader.structured is None or key in recorder.reader.structured:
+        key, structured = to_the_end_of(frame), recorder.reader.structured
+        if recorder.reader.bodies or (recorder.reader.joined_at and structured is not None and key in structured):
+            # They may be joined behind the statements around these, or behind the call of the function.
+            key = _of_paths_around(place_in_function(frame))
+        if structured is None or key in structured:
             raise
         recorder.reader.refusal = Reconsider(Decision.PATHS, refusal=error, structured=[key])
         raise recorder.reader.refusal from None
@@ -137,14 +139,14 @@ def _on_paths(recorder: Recorder, frame: FrameType, to_the_end: bool) -> Generat
     before = recorder.checkpoint()
     carried = CarriedValues(blocks, [frame], (), read_at_the_end(frame) if to_the_end else None)
     paths = BodyPaths(blocks, carried, [frame], None)
-    reader = recorder.reader
+    reader, place = recorder.reader, place_in_function(frame)
     while True:
         starts = carried.leaves
         try:
             done = yield from paths.of_function(starts)
         except GeneratorExit:
             if reader.refusal is None and paths.has_asked:
-                reader.refusal = _left_by_an_error(blocks, frame)
+                reader.refusal = _left_by_an_error(blocks, place)
             raise
         except OtherForms:
             recorder.restore(before)

@@ -200,10 +200,7 @@ class BodyPaths:
         blocks = self._blocks
         self._count += 1
         if self._count > _MOST:
-            raise blocks.error(
-                f"the body of a loop over a dynamic size runs on more than {_MOST} paths, by the conditions in it on "
-                "what changes from one iteration to the next: choose with torch.where, or script the function"
-            )
+            raise self._too_many()
         again = {id(leaf): blocks.give(given) for leaf, given in zip(leaves, self._given, strict=True)}
         with blocks.recorder.block() as nodes:
             path = _Path(answers, nodes, is_of_example=not answers and self._is_of_example_around())
@@ -225,6 +222,12 @@ class BodyPaths:
                     around.enter_context(blocks.where(before_it.holding))
                 end = self._joined(asked, (behind, end), (others, other))
         return nodes, end
+
+    def _too_many(self) -> CaptureError:
+        return self._blocks.error(
+            f"the body of a loop over a dynamic size runs on more than {_MOST} paths, by the conditions in it on "
+            "what changes from one iteration to the next: choose with torch.where, or script the function"
+        )
 
     def _joined(self, asked: _Asked, one: tuple[list[Node], _End], other: tuple[list[Node], _End]) -> _End:
         """Record the branch at a question, of the path with the answer and that with the other one."""
@@ -320,6 +323,8 @@ class BodyPaths:
         else:
             answer = path.answers[len(path.asked)] if len(path.asked) < len(path.answers) else self._first(condition)
             self.has_asked = True
+            if self.is_of_function and len(path.asked) >= _MOST:
+                raise self._too_many()  # A loop that ends by values may go on on this path.
         asked = blocks.take(condition)
         if asked.ndim:
             # The recorder, which asks for the value of a tensor, records nothing until it has it.

@@ -46,6 +46,8 @@ from onnx_parity.exporter.torch_inside.loops.statements import (
 from onnx_parity.exporter.torch_inside.loops.text_of_code import compiled, key_of, text_of
 
 __all__ = [
+    "asked_at",
+    "asked_in",
     "comprehensions_of",
     "function_of",
     "functions_at",
@@ -101,18 +103,28 @@ def to_the_end_of(frame: FrameType) -> str:
 
 def asked_in(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
     """The keys of the functions that have the code of these lines of files, and of these lines in them."""
-    return {f"{key_of(code)}{end}" for place, code in _codes_at(functions, places).items() for end in _ends(place)}
+    codes = _codes_at(functions, places)
+    return {f"{key_of(code)}{end}" for place, found in codes.items() for code in found for end in _ends(place)}
 
 
 def _ends(place: tuple[str, int]) -> tuple[str, str]:
     return "", f"{_AT_LINE}{place[1]}"
 
 
+def asked_at(frame: FrameType) -> list[str]:
+    """The keys of the function of a frame, which is around a comprehension, and of the line that it has reached."""
+    at: FrameType | None = frame
+    while at is not None and at.f_code.co_name in _INNER:
+        at = at.f_back
+    at = at or frame
+    return [f"{function_of(at)}{end}" for end in _ends((at.f_code.co_filename, at.f_lineno))]
+
+
 def to_the_end_in(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
     """The keys for the functions that have the code of these lines of files, for what `to_the_end_of` says: all that
     they ask is on the same paths."""
     codes = _codes_at(functions, places).values()
-    return {key_of(code) + end for code in codes for end in (_TO_THE_END, _TOGETHER)}
+    return {key_of(code) + end for found in codes for code in found for end in (_TO_THE_END, _TOGETHER)}
 
 
 def place_in_function(frame: FrameType) -> str:
@@ -122,20 +134,26 @@ def place_in_function(frame: FrameType) -> str:
 
 def functions_at(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
     """The keys of the functions, inner ones among them, that have the code of these lines of files."""
-    return {*map(key_of, _codes_at(functions, places).values())}
+    return {key_of(max(found, key=_line_of)) for found in _codes_at(functions, places).values()}
 
 
-def _codes_at(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> Mapping[tuple[str, int], CodeType]:
-    """The code of the innermost functions that have these lines of files."""
+def _line_of(code: CodeType) -> int:
+    return code.co_firstlineno
+
+
+def _codes_at(
+    functions: Iterable[FunctionType], places: Set[tuple[str, int]]
+) -> Mapping[tuple[str, int], list[CodeType]]:
+    """The code of the functions that have these lines of files, the inner ones before those around them."""
     files = {file for file, _ in places}
-    found: dict[tuple[str, int], CodeType] = {}
+    found: dict[tuple[str, int], list[CodeType]] = {}
     waiting = [function.__code__ for function in functions if function.__code__.co_filename in files]
     while waiting:
         code = waiting.pop()
         for _, _, line in code.co_lines() if code.co_name not in _INNER else ():
             place = code.co_filename, line or 0
-            if place in places and (place not in found or found[place].co_firstlineno <= code.co_firstlineno):
-                found[place] = code
+            if place in places and code not in (known := found.setdefault(place, [])):
+                known.insert(0, code)
         waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
     return found
 

@@ -162,7 +162,15 @@ SIX = torch.arange(18.0).reshape(6, 3) / 7 - 0.6
 OFFSETS, OTHER_OFFSETS = torch.tensor([0, 1, 4]), torch.tensor([0, 3, 4])
 PADDED = (torch.arange(24.0).reshape(2, 3, 4) / 24, None, torch.tensor([[False, False, True], [False, True, True]]))
 FLOOR, UNKNOWN = "// of real numbers", "a list of unknown length"
-scripted, branching = torch.jit.script(branch), torch.jit.script(Branch())
+
+
+def halve(x: torch.Tensor) -> torch.Tensor:
+    while bool(x.abs().max() > 1):
+        x = x / 2
+    return x
+
+
+scripted, branching = torch.jit.script(halve), torch.jit.script(Branch())
 compiled = torch.compile(torch.sin, backend="eager")
 traced_or_scripted = torch.jit.script_if_tracing(branch)
 traced_or_itself = torch.jit.script_if_tracing(times_a_global)

@@ -378,7 +378,7 @@ WITNESSES: dict[str, Witness] = {
     "random_numbers: torch.random.get_rng_state": Witness(exporting(random_from_a_state, X), "another result"),
     "random_numbers: torch.random.set_rng_state": Witness(exporting(random_from_a_state, X), "another result"),
     "scripts: torch.jit.torch.jit.ScriptFunction.__call__": Witness(
-        exporting(lambda x: scripted(x) + 1, X, others=[(Y,)]), "it assumes"
+        exporting(lambda x: scripted(x) + 1, X, others=[(100 * Y,)]), "it assumes"
     ),
     "scripts: torch.ScriptMethod.__call__": Witness(
         exporting(lambda x: branching(x) + 1, X, others=[(Y,)]), "it assumes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -159,6 +159,53 @@ def in_a_comprehension(x: Tensor) -> Tensor:
     return torch.stack([row * 2 if row.sum() > 0 else -row for row in x[:2]])
 
 
+def error_of_a_called_function(x: Tensor) -> Tensor:
+    def checked(y: Tensor) -> Tensor:
+        if y.sum() <= 0:
+            raise ValueError("negative")
+        return y * 2
+
+    try:
+        return checked(x)
+    except ValueError:
+        return x.abs()
+
+
+def none_of_a_called_function(x: Tensor) -> Tensor:
+    def found(y: Tensor) -> Tensor | None:
+        if y.sum() > 0:
+            return y * 2
+        return None
+
+    y = found(x)
+    return x if y is None else y
+
+
+def in_a_generator(x: Tensor) -> Tensor:
+    def rows() -> Iterator[Tensor]:
+        for row in x[:2]:
+            if row.sum() > 0:
+                yield row
+            else:
+                yield -row
+
+    return torch.stack(list(rows()))
+
+
+def asked_by_functions_of_python(x: Tensor) -> Tensor:
+    first, last = sorted([x[0], x[1]], key=lambda row: row.sum())
+    return torch.stack([first, last, max(x[0], x[1], key=lambda row: row[0])]) * max(x.sum(), x.mean())
+
+
+def kept_by_scores(x: Tensor) -> Tensor:
+    scores, kept = x[:, 0], []
+    order = scores.argsort(descending=True)
+    for i in range(2):
+        if scores[order[i]] > 0.1:
+            kept.append(order[i])
+    return x[torch.stack(kept)] if len(kept) > 0 else x[:0]
+
+
 def in_a_loop_of_known_length(x: Tensor) -> Tensor:
     for i in range(12):
         if x.sum() > i:
@@ -176,7 +223,7 @@ def beside_a_loop_by_values(x: Tensor) -> tuple[Tensor, int]:
     if x.sum() > 0:
         x = x + 1
     while x.abs().sum() > 1:
-        x = x * 0.5 if x.sum() > 0 else x * 0.25
+        x = x * 0.5
         steps += 1
     return x, steps
 
@@ -265,6 +312,11 @@ PROGRAMS: list[Callable[[Tensor], Any]] = [
     caught_error,
     in_called_functions,
     in_a_comprehension,
+    error_of_a_called_function,
+    none_of_a_called_function,
+    in_a_generator,
+    asked_by_functions_of_python,
+    kept_by_scores,
     in_a_loop_of_known_length,
     beside_a_loop_by_values,
     converged,
@@ -361,18 +413,6 @@ class OfTheClass:
         return x * (1 + self.total)
 
 
-def error_of_a_called_function(x: Tensor) -> Tensor:
-    def checked(y: Tensor) -> Tensor:
-        if y.sum() <= 0:
-            raise ValueError("negative")
-        return y * 2
-
-    try:
-        return checked(x)
-    except ValueError:
-        return x.abs()
-
-
 def written_through_another_name(x: Tensor) -> tuple[Tensor, Tensor]:
     y = x * 1
     z = y.view(-1)
@@ -391,7 +431,6 @@ def written_through_another_name(x: Tensor) -> tuple[Tensor, Tensor]:
         with_a_global,
         with_a_global_list,
         OfTheClass(),
-        error_of_a_called_function,
         written_through_another_name,
     ],
 )
