@@ -125,12 +125,12 @@ slices_by_other_axes = op(
     dynamic=ALL_AXES,
     sizes=_OTHER_SIZES,
 )
-#: Where the last axis is empty, the bound is negative, and counts from the end.
+#: Where an axis is empty, a bound of one less is negative, and counts from the end.
 slices_beside_an_empty_axis = op(
-    lambda x: torch.ones(x[:, : x.size(2) - 1].size(1)),
+    lambda x: (torch.ones(x[:, : x.size(2) - 1].size(1)), torch.ones(x[:, x.size(1) - 1 :].size(1))),
     floats(2, 3, 4),
     dynamic=ALL_AXES,
-    sizes={"a": (2, 1), "b": (3, 2), "c": (0, 1)},
+    sizes={"a": (2, 1, 2), "b": (3, 2, 0), "c": (0, 1, 3)},
 )
 slices_of_a_table = op(
     lambda x: (

@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
     "exporter": 3610,
-    "exporter/dispatch": 905,
+    "exporter/dispatch": 918,
     "exporter/expressions": 1715,
     "exporter/fallback": 400,
     "exporter/files": 1620,

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
+from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.graph.graph import Node, Size, Value, Varying
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.copies import symbols_of
@@ -24,7 +25,7 @@ from onnx_parity.exporter.torch_inside.modes import outside_of_modes, outside_of
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
-from onnx_parity.exporter.torch_inside.transforms import is_functionaltensor
+from onnx_parity.exporter.torch_inside.transforms import inside_before_writes, is_functionaltensor
 
 __all__ = ["WRITING_WHILE_READING", "refuse_overlap"]
 
@@ -54,6 +55,13 @@ _OTHERS = frozenset(
     }
 )  # fmt: skip
 WRITING_WHILE_READING = frozenset(f"aten::{name}" for name in _ELEMENTWISE | _OTHERS)
+#: Operators whose results are views, which torch does not say.
+_UNSAFE_VIEWS = frozenset(
+    {
+        torch.ops.aten._unsafe_view.default, torch.ops.aten.unsafe_split.Tensor,
+        torch.ops.aten.unsafe_split_with_sizes.default,
+    }
+)  # fmt: skip
 #: Up to so many elements torch computes one after the other, and more of them in several threads.
 _IN_ORDER = 32768
 #: What is added to the sizes of the example to find sizes with which tensors overlap.
@@ -163,8 +171,8 @@ def _tensors(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Itera
 def _disagree(target: torch.Tensor, other: torch.Tensor, is_elementwise: bool, is_copy: bool) -> bool:
     """Whether it matters, with the sizes of the example or with others, that the two have elements in common."""
     one, another = map(_Views, (target, other))
-    if one.whole is not another.whole:  # They are not made of one tensor by views, as far as is known.
-        return bool(one.symbols or another.symbols)
+    if one.whole is None or one.whole is not another.whole:
+        return False  # How they lie is not known, as of the parts of complex numbers.
     hints: Mapping[Any, int] = next((each.hints for each in map(symbols_of, (target, other)) if each is not None), {})
     symbols = one.symbols | another.symbols
     for added in _OTHER_SIZES if symbols else (0,):
@@ -212,10 +220,15 @@ class _Views:
     by a recording with dynamic sizes."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        inside = unwrapped(tensor)
+        # Within a gradient, views are not made anew here by what the recorder sees.
+        inside = inside_before_writes(tensor) if is_transformed() else unwrapped(tensor)
         self._nodes: list[tuple[Node, int]] = []
+        self.symbols: set[Any] = set()
+        self.whole: Value | None = None
+        if not recorder_here().knows(inside):
+            return
         value: Value = recorder_here().value_of(inside)
-        while value.node is not None and is_view(value.node.op):
+        while value.node is not None and (is_view(value.node.op) or value.node.op in _UNSAFE_VIEWS):
             self._nodes.insert(0, (value.node, next(n for n, each in enumerate(value.node.outputs) if each is value)))
             value = next(value.node.inputs())
         self.whole = value
@@ -234,6 +247,7 @@ class _Views:
             return int(expression_of_size(cast("Size", argument)).at(values))
 
         with without_function_overrides(), outside_of_modes(), outside_of_transforms():
+            assert self.whole is not None
             tensor = torch.empty(plain(self.whole.shape), dtype=self.whole.dtype, device="meta")
             for node, output in self._nodes:
                 _, *arguments = node.arguments.values()

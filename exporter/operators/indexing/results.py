@@ -74,9 +74,9 @@ def _count(symbols: Symbols, size: Size, least: int, first: Size, last: Size) ->
         return stop if last >= first == 0 else _larger(stop - first, 0)
     begin = _place(symbols, size, least, first)
     stop = size if to_the_end else _place(symbols, size, least, last)
-    if symbols.never_exceeds(begin, stop):
-        return stop - begin
-    return _larger(stop - begin, 0)
+    count = stop - begin if symbols.never_exceeds(begin, stop) else _larger(stop - begin, 0)
+    # Of an empty axis, n - 1 is an index before its beginning.
+    return count if symbols.never_exceeds(0, begin) else _smaller(count, size)
 
 
 def _place(symbols: Symbols, size: Size, least: int, place: Size) -> Size:

@@ -134,6 +134,18 @@ def halves(y: torch.Tensor) -> None:
     other -= one
 
 
+def unsafe_halves(y: torch.Tensor) -> None:
+    one, other = torch.unsafe_chunk(y, 2, 1)
+    one.sigmoid_()
+    other.mul_(one[:, :1])
+
+
+def parts_of_complex_numbers(y: torch.Tensor) -> None:
+    z = torch.complex(y, y * 2)
+    z.real.mul_(z.imag)
+    y.copy_(z.real)
+
+
 def number_of_its_own(y: torch.Tensor) -> None:
     first = y[0, 0]
     y.mul_(2)
@@ -150,7 +162,7 @@ def into_another_one(y: torch.Tensor) -> None:
 @pytest.mark.parametrize(
     "write",
     [shifted_to_the_left, less_its_last_column, copied_from_its_first_row_and_column, by_itself, of_other_columns,
-     one_row_after_the_other, halves, number_of_its_own, into_another_one],
+     one_row_after_the_other, halves, unsafe_halves, parts_of_complex_numbers, number_of_its_own, into_another_one],
 )  # fmt: skip
 def test_what_depends_on_no_order_is_exported(write: Callable[[torch.Tensor], None], sizes: Any) -> None:
     program = of_copy(write)
