@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/sources": 510,
     "exporter/torch_inside": 4165,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 3690,
+    "exporter/tracing": 3699,
     "exporter/verification": 3370,
     "harness": 3560,
     "harness/any_size": 440,

@@ -369,7 +369,13 @@ class ComparisonAt(Correspondence):
 
     def same(self, recorded: Traced, another: Traced) -> bool:
         """Whether they compute the same."""
-        return self.compute_the_same(recorded, another) and self.same_form(recorded, another)
+        is_same = self.compute_the_same(recorded, another) and self.same_form(recorded, another)
+        return is_same and not self._has_dropped_axes()
+
+    def _has_dropped_axes(self) -> bool:
+        """Whether a result has fewer axes than in the other recording, as that of `squeeze` for an axis of 1: the
+        model would drop the axis whatever its size."""
+        return any(len(mine.shape) < len(theirs.shape) for mine, theirs in self.pairs.items())
 
     def compute_the_same(self, recorded: Traced, another: Traced) -> bool:
         """Whether their operators do the same, of which results may have other shapes."""

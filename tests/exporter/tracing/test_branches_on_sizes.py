@@ -55,6 +55,18 @@ def test_squeezing_a_dynamic_axis_is_a_branch_where_the_rank_is_needed() -> None
     assert f"  - 'batch' at {where}: the program needs batch == 1 to be True\n" in str(refused.value)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_an_axis_that_is_squeezed_and_summed_may_have_any_size(size: int) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.diagonal().squeeze(0).sum(-1)
+
+    exported = onnx_parity.export(program, (torch.randn(size, size),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert not exported.assumptions
+    for each in (0, 1, 2, 5):
+        x = torch.randn(each, each)
+        torch.testing.assert_close(exported(x), program(x))
+
+
 def test_causal_attention_that_a_mask_decides_is_not_warned_about() -> None:
     def attention(x: torch.Tensor) -> torch.Tensor:
         mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).tril()
