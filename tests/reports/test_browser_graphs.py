@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_a_graph_is_moved_and_zoomed_with_the_keyboard(page: Page, site: Path) -
     def seen() -> list[float]:
         return [float(each) for each in (picture.get_attribute("viewBox") or "").split()]
 
+    expect(picture).to_have_attribute("viewBox", re.compile(r"\d"))
     page.locator(".canvas").first.focus()
     whole = seen()
     page.keyboard.press("+")
