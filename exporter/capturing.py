@@ -19,6 +19,7 @@ from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept
 from onnx_parity.exporter.lowering.lower import Names
 from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.patches.exporting_flag import exporting
+from onnx_parity.exporter.program_state.weight_names import named_weights, weights_of
 from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.registry.lowerings import Lowering, is_lowered
@@ -62,7 +63,6 @@ from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, train
 from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError, failed_with
 from onnx_parity.exporter.tracing.to_record import ToRecord
 from onnx_parity.exporter.tracing.trace import Traced, trace
-from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention
 
 __all__ = ["Program", "capture_program", "record_program"]

@@ -26,7 +26,7 @@ BUDGETS = {
     "exporter/lowering": 5456,
     "exporter/operators": 18225,
     "exporter/patches": 2060,
-    "exporter/program_state": 1305,
+    "exporter/program_state": 1340,
     "exporter/recording": 8835,
     "exporter/recurrences": 850,
     "exporter/registry": 740,

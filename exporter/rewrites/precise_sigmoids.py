@@ -12,6 +12,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_parity.exporter.rewrites.engine.all_nodes import onnx_operator
+from onnx_parity.exporter.rewrites.engine.matching import number_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, op
 
 __all__ = ["PRECISE_SIGMOIDS"]
@@ -35,9 +36,10 @@ def _find_use(sigmoid: ir.Node, _walk: Walk) -> ir.Value | NoMatch:
     while reached:
         for node, place in reached.pop().uses():
             operator = onnx_operator(node)
-            if _DEPENDING.get(operator) == place and x is not None:
+            is_square = operator == "Pow" and (number_of(node.inputs[1]) or 0) >= 1
+            if _DEPENDING.get(operator) == place and not is_square and x is not None:
                 return x
-            if operator in _PASSING:
+            if operator in _PASSING or is_square:
                 reached += [each for each in node.outputs if each not in seen]
                 seen.update(node.outputs)
     return NoMatch("nothing divides by it or takes its logarithm or its root")

@@ -5,12 +5,11 @@ Failures are raised either as an exception after which `trace` makes another att
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import torch
 from msgspec.structs import replace
 
@@ -18,9 +17,8 @@ from onnx_parity.exporter.dispatch.composites import keeping_composites
 from onnx_parity.exporter.dispatch.functional import Called, functionalized
 from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gradients
 from onnx_parity.exporter.errors import ExportError, FrozenValueError, ProgramFailedError
-from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
-from onnx_parity.exporter.graph.graph import Graph, Origin, Value
+from onnx_parity.exporter.graph.graph import Graph, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
 from onnx_parity.exporter.program_state.module_state import (
@@ -33,15 +31,15 @@ from onnx_parity.exporter.program_state.module_state import (
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.saved_objects import Kept
 from onnx_parity.exporter.program_state.survivors import Survivors
+from onnx_parity.exporter.program_state.weight_names import name_finder
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
 from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
 from onnx_parity.exporter.recording.lost_writes import Made, refuse_lost_write, refuse_shared_memory
-from onnx_parity.exporter.recording.reads import Read, looked_at
+from onnx_parity.exporter.recording.reads import looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import LISTS, Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
-from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 from onnx_parity.exporter.torch_inside.frames import is_raised_by_python, is_raised_by_user
@@ -56,84 +54,14 @@ from onnx_parity.exporter.tracing.capture_errors import (
 )
 from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs, before_copy
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
-from onnx_parity.exporter.tracing.weight_names import name_finder
+from onnx_parity.exporter.tracing.traced import ByLayout, Traced
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.expressions.expression import Expression, Symbol
-    from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["ByLayout", "FailedThere", "Traced", "record"]
+__all__ = ["FailedThere", "record"]
 
 _SCRIPTS = (torch.jit.ScriptModule, ScriptFunction)
-
-
-class ByLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided by how a tensor lies in memory."""
-
-    #: The place among all that were.
-    number: int
-    origin: Origin
-    #: The answer to a question, strides, or whether what was made of the tensor has its memory.
-    outcome: Any
-    #: Whether the tensor has no elements, and whether another one was made of it.
-    is_empty: bool
-    is_made: bool
-    #: Whether it may make a difference to what the program computes: by a write, for example.
-    may_matter: bool
-    #: Whether torch's kernels decided how the tensor lies, by more than that what they were given is contiguous.
-    is_open: bool
-    #: The sizes of the tensors from which this one was computed.
-    sizes: Sequence[Expression]
-    #: The condition on sizes with which a copy is none, as far as its strides here tell.
-    condition: Expression | None
-
-
-class Traced(msgspec.Struct):
-    """A recorded program and how its outputs were structured."""
-
-    graph: Graph
-    returned: Returned
-    #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
-    written: list[str] = []
-    #: What the program read from tensors, and the model has as constants.
-    reads: list[Read] = []
-    #: The questions about sizes that the program, or torch, branched on.
-    branches: list[Answer] = []
-    #: The sizes with which it was recorded.
-    sizes: Mapping[Symbol, int] = {}
-    #: Whether the program asked the questions that were denied.
-    has_denied: bool = False
-    #: Those questions.
-    denied: frozenset[Expression] = frozenset()
-    #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
-    axes: Axes = msgspec.field(default_factory=Axes)
-    #: Where the program made a text of a tensor or of a size, and the names of the symbols of such sizes.
-    text: Origin | None = None
-    sizes_in_texts: Collection[str] = ()
-    #: Where what it does may depend on how its inputs lie in memory.
-    asks_layouts: Origin | None = None
-    #: Whether the strides of axes of one element matter too.
-    asks_exactly: bool = False
-    #: What was decided by how tensors lie in memory.
-    layouts: Sequence[ByLayout] = ()
-    #: The answers that two dynamic sizes are equal, by which torch broadcast them together.
-    equalities: list[Answer] = []
-    #: The conditions of PyTorch's kernels.
-    kernels: list[Answer] = []
-    #: The truth values of branches on values of which the model has both sides.
-    conditions: Sequence[Value] = ()
-    numbers: Sequence[Value] = ()
-    #: What it changed in its Python objects.
-    kept: list[Kept] = []
-    #: The conditions under which the graph computes what the program does.
-    assumptions: Sequence[Assumption] = ()
-
-    @property
-    def looked_at(self) -> list[int]:
-        """The positions of the inputs whose values decided what was recorded."""
-        sources = looked_at(self.reads)
-        return [number for number, each in enumerate(self.graph.inputs) if each.value in sources]
 
 
 class FailedThere(Exception):
@@ -195,14 +123,17 @@ class _Recording:
         )
         reader = recorder.reader
         if symbols is not None:
-            symbols.read_symbol, symbols.decided_by_values = reader.read_symbol, reader.decided
+            symbols.read_symbol = reader.read_symbol
+            symbols.decided_by_values = reader.decided
             symbols.decided_before = reader.decided_before
             symbols.module_running = lambda: recorder.origins.find().module
         reader.joined, reader.joined_at = attempt.joined, attempt.joined_at
         if attempt.has_both_sides:
-            reader.globals_named, reader.changes = [*state.globals_named()], partial(state.changes, wanted.program)
+            reader.globals_named = [*state.globals_named()]
+            reader.changes = partial(state.changes, wanted.program)
         reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
-        recorder.of_script, recorder.layouts_asked.turned = isinstance(wanted.program, _SCRIPTS), attempt.variant.turned
+        recorder.of_script = isinstance(wanted.program, _SCRIPTS)
+        recorder.layouts_asked.turned = attempt.variant.turned
         recorder.random_numbers.names, recorder.result_by_class = [each for _, each in state.functions], result_by_class
         given, variant = (wanted.args, wanted.kwargs, wanted.input_names), attempt.variant
         reader.coincidences, reader.trial = attempt.coincidences, variant.trial
@@ -236,7 +167,8 @@ class _Recording:
         self._lifted_values: list[Value] = []
         self._kept: list[Kept] = []
         #: What the program put into the objects among its arguments, and the values of the tensors.
-        self._changed, self._put_values = Changed({}, {}, []), list[Value]()
+        self._changed = Changed({}, {}, [])
+        self._put_values: list[Value] = []
 
     @property
     def has_taken_general(self) -> bool:
@@ -412,9 +344,10 @@ class _Recording:
             names = others
         if self._lifted is not None:
             names = [*names, *self._lifted.renormed(self._lifted_values)]
+        sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(
             inputs.inputs,
-            with_all_tokens(recorder.nodes, sources := recorder.symbol_sources() | inputs.size_sources),
+            with_all_tokens(recorder.nodes, sources),
             outputs,
             inputs.axis_names,
             sources,
@@ -431,11 +364,12 @@ class _Recording:
         sizes = {} if self._symbols is None else self._symbols.hints
         text, of = recorder.reader.text, recorder.reader.sizes_in_texts
         traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
-        traced.asks_layouts, traced.asks_exactly = recorder.layouts_asked.place(), recorder.layouts_asked.exactly
+        asked = recorder.layouts_asked
+        traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
         if self._symbols is not None:
             traced.equalities, traced.kernels = self._symbols.equalities(), self._symbols.kernels
-        traced.layouts, traced.kept, traced.numbers = self._layouts(), self._kept, inputs.numbers()
-        traced.conditions = recorder.reader.conditions
+        traced.layouts, traced.kept = self._layouts(), self._kept
+        traced.numbers, traced.conditions = inputs.numbers(), recorder.reader.conditions
         return traced
 
     def let_go(self, survivors: Survivors) -> None:

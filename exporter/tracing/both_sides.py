@@ -20,7 +20,7 @@ from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
-    from onnx_parity.exporter.tracing.attempt import Traced
+    from onnx_parity.exporter.tracing.traced import Traced
 
 __all__ = ["joining_sizes", "joining_values", "keeps_shapes"]
 

@@ -37,7 +37,7 @@ from onnx_parity.exporter.tracing.attempt import FailedThere
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout
-    from onnx_parity.exporter.tracing.attempt import Traced
+    from onnx_parity.exporter.tracing.traced import Traced
 
 __all__ = [
     "ComparisonAt",

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 
 from onnx_parity.exporter.expressions.expression import Expression, Symbol
 from onnx_parity.exporter.sizes.answers import Answer
-from onnx_parity.exporter.tracing.attempt import FailedThere, Traced
+from onnx_parity.exporter.tracing.attempt import FailedThere
 from onnx_parity.exporter.tracing.branches_on_sizes import ComparisonAt, NotRecorded, Recording, by_axis
+from onnx_parity.exporter.tracing.traced import Traced
 
 __all__ = ["axes_that_have_to_be_equal"]
 

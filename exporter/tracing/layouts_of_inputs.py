@@ -27,7 +27,7 @@ from onnx_parity.exporter.tracing.branches_on_sizes import (
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
-    from onnx_parity.exporter.tracing.attempt import Traced
+    from onnx_parity.exporter.tracing.traced import Traced
 
 __all__ = ["layouts_that_matter"]
 

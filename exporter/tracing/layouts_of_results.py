@@ -29,7 +29,7 @@ from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, Recordin
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.tracing.assumptions import DeclaredSize
-    from onnx_parity.exporter.tracing.attempt import ByLayout, Traced
+    from onnx_parity.exporter.tracing.traced import ByLayout, Traced
 
 __all__ = ["conditions_for_layouts", "layouts_that_decide"]
 

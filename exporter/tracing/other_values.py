@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 
 from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read
-from onnx_parity.exporter.tracing.attempt import FailedThere, Traced
+from onnx_parity.exporter.tracing.attempt import FailedThere
 from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
+from onnx_parity.exporter.tracing.traced import Traced
 
 __all__ = ["is_right_with_other_texts", "reads_that_matter"]
 

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from onnx_parity.exporter.errors import CaptureError, DroppedWriteWarning
 from onnx_parity.exporter.program_state.changed_objects import named
 from onnx_parity.exporter.program_state.python_state import PythonState
-from onnx_parity.exporter.tracing.attempt import FailedThere, Traced
+from onnx_parity.exporter.tracing.attempt import FailedThere
 from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, are_the_same
+from onnx_parity.exporter.tracing.traced import Traced
 
 __all__ = ["say_what_is_kept"]
 

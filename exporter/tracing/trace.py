@@ -15,7 +15,6 @@ model and is warned about. A write to any other tensor that the program did not 
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,7 @@ from onnx_parity.exporter.recording.reads import Altered, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes, not_stated, reads_not_stated
-from onnx_parity.exporter.tracing.attempt import ByLayout, FailedThere, Traced, record
+from onnx_parity.exporter.tracing.attempt import FailedThere, record
 from onnx_parity.exporter.tracing.both_sides import joining_sizes, joining_values, keeps_shapes
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
@@ -53,6 +52,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
 from onnx_parity.exporter.tracing.exchanged_code import calls_with_sizes, structured_code
 from onnx_parity.exporter.tracing.silent import silent
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord, Variant
+from onnx_parity.exporter.tracing.traced import ByLayout, Traced
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
@@ -102,7 +102,7 @@ class _Tracing:
         #: Why a recording failed in which a number that was read from a tensor was a symbol.
         self._failure: BaseException | None = None
 
-    def traced(self, *, fewer_than: float = math.inf) -> Traced:
+    def traced(self, *, fewer_than: float = float("inf")) -> Traced:
         """The recording, if it reads fewer values than so many."""
         traced = None
         while traced is None:
