@@ -52,7 +52,17 @@ def test_small_sigmoids(program: Callable[[torch.Tensor], torch.Tensor], dtype: 
     torch.testing.assert_close(exported(x), program(x), rtol=3e-6, atol=0)
 
 
-def test_a_square_does_not_depend_on_small_numbers() -> None:
-    x = torch.randn(3, 4)
-    program = onnx_parity.export(lambda x: (torch.sigmoid(x) - x) ** 2, (x,), opset_version=18)
-    assert "Exp" not in [node.op_type for node in program.model_proto.graph.node]
+def test_the_square_of_a_small_number_does_not_decide() -> None:
+    assert_stays(
+        PRECISE_SIGMOIDS,
+        "(float[2] x) => (float[2] y) <float two = {2}> { a = Sigmoid (x) y = Pow (a, two) }",
+        "nothing divides by it or takes its logarithm or its root",
+    )
+    assert_rewritten(
+        PRECISE_SIGMOIDS,
+        "(float[2] x) => (float[2] y) <float half = {0.5}> { a = Sigmoid (x) y = Pow (a, half) }",
+        """(float[2] x) => (float[2] y) <float half = {0.5}, float a_number_0 = {1}> {
+            val_0 = Neg (x) val_1 = Exp (val_0) val_2 = Add (val_1, a_number_0) a = Reciprocal (val_2)
+            y = Pow (a, half)
+        }""",
+    )
