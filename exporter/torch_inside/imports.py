@@ -32,8 +32,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 __all__ = [
-    "LoaderAndThen", "StandIn", "attribute_of", "file_of_module", "imported", "is_imported", "load_alone",
-    "modules_among", "standing_in",
+    "LoaderAndThen", "StandIn", "add_finders", "attribute_of", "file_of_module", "imported", "is_imported",
+    "load_alone", "modules_among", "remove_finders", "standing_in",
 ]  # fmt: skip
 
 
@@ -43,6 +43,8 @@ _deferred: WeakKeyDictionary[ModuleType, dict[str, str | Later]] = WeakKeyDictio
 _ASKED_OF_ALL = frozenset({"__file__", "__path__", "__warningregistry__", "__wrapped__"})
 #: Held while a placeholder is removed, because another thread may be importing the module.
 _lock = threading.Lock()
+#: Held while the list of finders is replaced.
+_finders_lock = threading.Lock()
 #: Seconds to wait before an import is tried again that would have had to wait for a thread that waits for this one.
 _WAITS = (0.001, 0.01, 0.1, 1)
 
@@ -238,6 +240,22 @@ class _Packages(MetaPathFinder):
         return spec
 
 
+def add_finders(*finders: MetaPathFinder) -> None:
+    """Let Python ask these finders first.
+
+    The list of finders is replaced, never changed: another thread may be going through it for an import, and would
+    leave out a finder, so that it does not find a module that is there.
+    """
+    with _finders_lock:
+        sys.meta_path = [*finders, *sys.meta_path]
+
+
+def remove_finders(*finders: MetaPathFinder) -> None:
+    """Let Python ask these finders no longer."""
+    with _finders_lock:
+        sys.meta_path = [each for each in sys.meta_path if each not in finders]
+
+
 @contextmanager
 def standing_in(*modules: str | StandIn) -> Iterator[None]:
     """A context in which an import of these modules gives a placeholder, in other threads too.
@@ -253,7 +271,7 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
     for stand_in in stand_ins:
         inside[stand_in.__name__.rpartition(".")[0]].append(stand_in)
     finders = [_OfPackages(), _Packages(inside)]
-    sys.meta_path[:0] = finders
+    add_finders(*finders)
     put: list[StandIn] = []
     try:
         # Another thread that began to import a package without these finders gets none of the placeholders.
@@ -267,8 +285,7 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
                     vars(package).setdefault(last, stand_in)
         yield
     finally:
-        for finder in finders:
-            sys.meta_path.remove(finder)
+        remove_finders(*finders)
         with _lock:
             for stand_in in put:
                 if sys.modules.get(stand_in.__name__) is stand_in:

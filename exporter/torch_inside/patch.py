@@ -29,7 +29,7 @@ from typing import Any
 from onnx_parity.exporter.errors import OnnxExporterWarning
 from onnx_parity.exporter.torch_inside.code_objects import code_that_calls, copied_function
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, warn_at_users_line
-from onnx_parity.exporter.torch_inside.imports import LoaderAndThen, imported
+from onnx_parity.exporter.torch_inside.imports import LoaderAndThen, add_finders, imported, remove_finders
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_inside.torchscript import stand_in_for_builtin
 
@@ -318,12 +318,11 @@ class OnImport(Patch, MetaPathFinder):
         if self._module in sys.modules:
             self._applied = self._patch.put_in()
             return self._applied
-        sys.meta_path.insert(0, self)
+        add_finders(self)
         return True
 
     def take_out(self) -> None:
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        remove_finders(self)
         if self._applied:
             self._patch.take_out()
             self._applied = False
@@ -341,7 +340,7 @@ class OnImport(Patch, MetaPathFinder):
         with _lock:
             # The last export may have ended while another thread was importing.
             if self in sys.meta_path:
-                sys.meta_path.remove(self)
+                remove_finders(self)
                 self._applied = self._patch.put_in()
 
 

@@ -341,3 +341,36 @@ _SLOW = frozenset({
 def test_modules_are_imported_when_they_are_used(program: str) -> None:
     done = run_after_torch(program) if _TORCH_FIRST.match(program) else run_alone(program)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+_IMPORT_DURING_AN_END = """
+import sys, threading
+from onnx_parity.exporter.torch_inside.imports import standing_in
+
+class Waiting:
+    def find_spec(self, fullname, path, target=None):
+        if fullname == "wave":
+            asked.set()
+            assert ended.wait(60)
+
+def use():
+    try:
+        import wave
+    except ImportError as error:
+        failures.append(error)
+
+asked, ended, failures = threading.Event(), threading.Event(), []
+sys.meta_path.insert(-1, Waiting())
+thread = threading.Thread(target=use)
+with standing_in("chunk"):
+    thread.start()
+    assert asked.wait(60)
+ended.set()
+thread.join(60)
+assert "wave" in sys.modules and not failures, failures
+"""
+
+
+def test_an_import_finds_its_module_while_placeholders_end_in_another_thread() -> None:
+    done = run_after_torch(_IMPORT_DURING_AN_END)
+    assert done.returncode == 0, done.stderr[-2000:]
