@@ -144,6 +144,7 @@ attention = op(
     scale=[None, 0.3],
     dynamic=_LENGTHS,
     sizes={"queries": [1, 9], "keys": [8, 4]},
+    without_nan=_NAN_BY_KERNEL,
 )
 #: Of these, onnxruntime's optimiser makes an invalid model.
 attention_of_a_scaled_tensor = op(lambda x: _ATTEND(*[x * 0.5] * 3), floats(2, 4, 8))
@@ -161,16 +162,28 @@ attention_mask = op(
     _ATTEND,
     *_EXAMPLE,
     attn_mask=[bools(5, 6), bools(2, 1, 5, 6), bools(2, 4, 5, 6), bools(1, 6), floats(5, 6), floats(2, 1, 5, 6)],
+    without_nan=_NAN_BY_KERNEL,
 )
-attention_empty_row = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3])
+attention_empty_row = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3], without_nan=_NAN_BY_KERNEL)
 attention_empty_row_floats = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW_FLOATS), without_nan=_NAN_BY_KERNEL)
 _FEW_FEATURES = floats(2, 4, 6, 3)
 _BATCHES = {f"x{number}": {0: "batch"} for number in range(3)}
 attention_empty_row_of_few_features = op(
-    _ATTEND, *_EXAMPLE[:2], _FEW_FEATURES, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS, dynamic=_BATCHES
+    _ATTEND,
+    *_EXAMPLE[:2],
+    _FEW_FEATURES,
+    attn_mask=given(_EMPTY_ROW),
+    dtypes=FLOATS,
+    dynamic=_BATCHES,
+    without_nan=_NAN_BY_KERNEL,
 )
 attention_empty_row_floats_of_few_features = op(
-    _ATTEND, *_EXAMPLE[:2], _FEW_FEATURES, attn_mask=given(_EMPTY_ROW_FLOATS), dynamic=_BATCHES
+    _ATTEND,
+    *_EXAMPLE[:2],
+    _FEW_FEATURES,
+    attn_mask=given(_EMPTY_ROW_FLOATS),
+    dynamic=_BATCHES,
+    without_nan=_NAN_BY_KERNEL,
 )
 attention_biased = op(
     _Biased,
@@ -216,7 +229,9 @@ attention_repeated_mask = op(
     dynamic=_BATCHES,
 )
 attention_idle_mask = op(_with_idle_masks, *_EXAMPLE)
-attention_constant_mask = op(_ATTEND, *_EXAMPLE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)])
+attention_constant_mask = op(
+    _ATTEND, *_EXAMPLE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)], without_nan=_NAN_BY_KERNEL
+)
 attention_grouped = op(
     _ATTEND,
     _QUERY,
@@ -233,8 +248,17 @@ attention_grouped_and_empty = op(
 attention_grouped_mask = op(
     _ATTEND, _QUERY, key=floats(2, 2, 6, 8), value=floats(2, 2, 6, 8), attn_mask=bools(5, 6), enable_gqa=True
 )
-attention_dtypes = op(_ATTEND, *_EXAMPLE, is_causal=[False, True], dtypes=FLOATS)
-attention_mask_dtypes = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS)
+attention_without_keys = op(
+    _ATTEND,
+    _QUERY,
+    rows=[
+        {"key": floats(2, 4, 0, 8), "value": floats(2, 4, 0, 3)},
+        {"key": floats(2, 0, 6, 8), "value": floats(2, 0, 6, 8), "enable_gqa": True},
+        {"key": floats(2, 4, 0, 8), "value": floats(2, 4, 0, 8), "attn_mask": bools(5, 0)},
+    ],
+)
+attention_dtypes = op(_ATTEND, *_EXAMPLE, is_causal=[False, True], dtypes=FLOATS, without_nan=_NAN_BY_KERNEL)
+attention_mask_dtypes = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS, without_nan=_NAN_BY_KERNEL)
 #: NaN in the first row, whose mask excludes nothing. A row whose mask excludes everything is 0 in the model, always.
 _QUERY_WITH_NAN = [[[[math.nan, *(column / 8 for column in range(7))], *[[0.5, -1.0] * 4] * 4]]]
 attention_nan = op(

@@ -262,8 +262,8 @@ bins_by_size = op(
     lambda x: (F.adaptive_max_pool2d(x, (x.shape[1] // 2, x.shape[2] // 3 + 1)), F.adaptive_max_pool1d(x[0], 3)),
     floats(2, 6, 7),
     dynamic={"x": {1: "height", 2: "width"}},
-    sizes={"height": (1, 2, 3, 11), "width": (1, 2, 13)},
-)
+    sizes={"height": (1, 2, 3, 11), "width": (1, 2, 13)}, without_nan="onnxruntime's MaxPool leaves NaN out",
+)  # fmt: skip
 windows_by_size = op(
     lambda x: (x.unfold(0, x.shape[0] // 2, 1), x.unfold(0, x.shape[0] // 2, x.shape[0] // 2), x.unfold(1, 2, 1)),
     floats(6, 4),

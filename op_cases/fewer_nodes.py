@@ -287,6 +287,7 @@ pooled_with_gaps = op(
     floats(2, 3, 4),
     dynamic={"x": {2: "width"}},
     sizes={"width": [1, 2]},
+    without_nan=_NAN_LEFT_OUT,
 )
 fewer_for_pooled_beyond_the_kernel = op(
     pooled, floats(2, 2, 7, 8), pool=F.avg_pool2d, value=0.0, amounts=(3, 3, 0, 0), nodes={7: 2}, dynamic=BATCH
@@ -369,7 +370,9 @@ fewer_for_parts_along_one_axis = op(
     dynamic=BATCH,
     without_nan=_NAN_TIMES_ZERO,
 )
-fewer_for_mixed_tokens = op(lambda x: torch.fft.fft2(x).real, floats(1, 12, 300), nodes={17: 3})
+fewer_for_mixed_tokens = op(
+    lambda x: torch.fft.fft2(x).real, floats(1, 12, 300), nodes={17: 3}, without_nan=_NAN_TIMES_ZERO
+)
 
 
 class Rows(nn.Module):

@@ -82,6 +82,10 @@ dynamic_length_of_doubles = op(
     **_LOOSE,
     without_nan=_NAN_TIMES_ZERO,
 )
+#: The sine of half a turn is 0, in transforms of powers of two too.
+real_parts_of_doubles = op(
+    lambda x: torch.view_as_real(torch.fft.fft(x)), floats(3, 8), dtypes=[torch.float64], without_nan=_NAN_TIMES_ZERO
+)
 dynamic_length = op(back_and_forth, floats(2, 10), dynamic=_LENGTH, **_LOOSE)
 dynamic_batch = op(
     lambda x: torch.fft.fft2(x).real,

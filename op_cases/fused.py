@@ -229,6 +229,11 @@ fused_no_casts = op(
 fused_sizes = op(
     lambda x: x.view(x.shape[0] * 1, x.shape[1] * x.shape[2]), floats(2, 3, 4), nodes={7: 1}, dynamic=BATCH
 )
+#: onnxruntime's optimiser makes one operator of a product and a factor, which has the factor in float32.
+scaled_products_of_doubles = op(
+    lambda x, y: (x @ y * 0.1, x / 3 @ y, (y.mT @ x.mT).mT / 0.7 * 2, (x @ y).reshape(3, 2) * 0.1),
+    floats(2, 4), floats(4, 3), dtypes=[torch.float64],
+)  # fmt: skip
 fused_quantization_by_channels = op(
     quantized_by_channels,
     floats(2, 3, 4),

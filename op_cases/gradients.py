@@ -121,7 +121,16 @@ class OfWeights(nn.Module):
         return F.linear(x, self.first.weight - 0.1 * slopes[0]).sum(1, keepdim=True) + slopes[1]
 
 
-_BATCH_AND_STEPS: Keywords = {"dynamic": {"x0": {0: "batch"}, "x1": {0: "steps"}}, "tier": "default"}
+_BATCH_AND_STEPS: Keywords = {
+    "dynamic": {"x0": {0: "batch"}, "x1": {0: "steps"}},
+    "tier": "default",
+    "without_nan": "onnxruntime's recurrent kernels limit NaN to a number",
+}
+#: Of products of one number, as of a column and a row, or of the gradient of a weight by a batch of one.
+ZERO_OF_A_PRODUCT: Keywords = {
+    "signed_zeros": False,
+    "because": "by the sizes, torch chooses kernels that add a single product to 0, or others, which keep -0.0",
+}
 
 
 class BesideRecurrent(nn.Module):
@@ -332,7 +341,7 @@ force_of_convolutions = op(convolutional(), floats(2, 2, 9, 8), dynamic=BATCH, w
 force_of_attention = op(attentive(), floats(2, 3, 8))
 force_of_lstm = op(Recurrent(), floats(2, 3, 3))
 force_of_pairs = op(Pairs(), floats(4, 3))
-force_through_resampling = op(Resampled((7, 5), "bicubic"), floats(1, 2, 4, 4))
+force_through_resampling = op(Resampled((7, 5), "bicubic"), floats(1, 2, 4, 4), without_nan=_NAN_TIMES_ZERO)
 force_through_repetition = op(Resampled((5, 3, 2), "nearest"), floats(1, 2, 4, 4, 3), without_nan=_NAN_TIMES_ZERO)
 force_through_grid = op(
     through_grid,
@@ -367,14 +376,20 @@ force_through_volume = op(
 gradients_by_weights = op(OfWeights(), floats(4, 3), dynamic=BATCH, tier="default")
 gradients_beside_gru = op(BesideRecurrent(nn.GRU(3, 4)), floats(4, 3), floats(5, 2, 3), **_BATCH_AND_STEPS)
 gradients_beside_lstm = op(BesideRecurrent(nn.LSTM(3, 4, 2)), floats(4, 3), floats(5, 2, 3), **_BATCH_AND_STEPS)
-gradients_of_lstm = op(OfLayer(nn.LSTM(3, 4, bidirectional=True)), floats(2, 2, 3), tier="default")
-gradients_of_gru = op(OfLayer(nn.GRU(3, 4, batch_first=True)), floats(2, 2, 3), dynamic=BATCH, tier="default")
-gradients_of_rnn = op(OfLayer(nn.RNN(3, 4, 2, bias=False)), floats(2, 2, 3), tier="default")
+gradients_of_lstm = op(OfLayer(nn.LSTM(3, 4, bidirectional=True)), floats(2, 2, 3), **ZERO_OF_A_PRODUCT, tier="default")
+gradients_of_gru = op(
+    OfLayer(nn.GRU(3, 4, batch_first=True)), floats(2, 2, 3), dynamic=BATCH, **ZERO_OF_A_PRODUCT, tier="default"
+)
+gradients_of_rnn = op(OfLayer(nn.RNN(3, 4, 2, bias=False)), floats(2, 2, 3), **ZERO_OF_A_PRODUCT, tier="default")
 gradients_of_cells = op(
-    OfCell, floats(2, 3), rows=[{"cell": nn.LSTMCell(3, 4)}, {"cell": nn.GRUCell(3, 4, bias=False)}], tier="default"
+    OfCell,
+    floats(2, 3),
+    rows=[{"cell": nn.LSTMCell(3, 4)}, {"cell": nn.GRUCell(3, 4, bias=False)}],
+    **ZERO_OF_A_PRODUCT,
+    tier="default",
 )
 gradient_beside_unsafe_chunks = op(beside_unsafe_chunks, floats(4, 3), dynamic=BATCH, tier="default")
-gradient_of_function_of_weights = op(OfLSTM(), floats(2, 2, 3), tier="default")
+gradient_of_function_of_weights = op(OfLSTM(), floats(2, 2, 3), **ZERO_OF_A_PRODUCT, tier="default")
 gradient_by_shared_weight = op(Tied(), floats(4, 3), tier="default")
 gradient_through_function = op(through_function, floats(3, 3), tier="default")
 second_derivative = op(curvature, floats(3, 3))

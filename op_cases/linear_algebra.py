@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Keywords, floats, given, numbers, op
+from onnx_parity.op_cases.gradients import ZERO_OF_A_PRODUCT
 
 #: Why some cases do not run with a NaN; the slow ones are left to the default tier.
 _NAN = "the order in which LAPACK computes decides what NaN reaches"
@@ -22,7 +23,7 @@ _DTYPES = [*FLOATS, torch.int64, torch.int32, torch.int8, torch.uint8]
 _SCALES = [{}, {"beta": 0.5}, {"alpha": -2.0}, {"beta": 0, "alpha": 3.0}]
 _INT_SCALES = [{}, {"beta": 2}, {"alpha": -2}, {"beta": 0, "alpha": 3}]
 
-mm = op(torch.mm, numbers(2, 3), mat2=numbers(3, 4), dtypes=_DTYPES, dynamic={"x": {0: "rows"}})
+mm = op(torch.mm, numbers(2, 3), mat2=numbers(3, 4), dtypes=_DTYPES, dynamic={"x": {0: "rows"}}, **ZERO_OF_A_PRODUCT)
 mm_empty = op(torch.mm, floats(2, 0), mat2=floats(0, 4))
 bmm = op(torch.bmm, numbers(2, 3, 4), mat2=numbers(2, 4, 5), dtypes=_DTYPES, dynamic={"x": {1: "rows"}})
 mv = op(torch.mv, numbers(3, 4), vec=numbers(4), dtypes=_DTYPES)
@@ -44,7 +45,7 @@ matmul = op(
         {"input": floats(0, 3), "other": floats(3, 2)},
     ],
 )
-matmul_dtypes = op(torch.matmul, numbers(2, 3, 4), other=numbers(4, 5), dtypes=_DTYPES)
+matmul_dtypes = op(torch.matmul, numbers(2, 3, 4), other=numbers(4, 5), dtypes=_DTYPES, **ZERO_OF_A_PRODUCT)
 matmul_operator = op(lambda x, y: x @ y.mT, floats(2, 3, 4), y=floats(5, 4), dynamic={"x": {0: "batch", 1: "rows"}})
 #: onnxruntime's optimiser makes FusedMatMul of these, which is wrong if the transposed matrix is on the left.
 matmul_of_transposed = op(
@@ -76,7 +77,7 @@ addmm_broadcast = op(
 #: Only what is added is far from 0: where large products cancel, their rounding is all that is left.
 addmm_dtypes = op(
     torch.addmm, numbers(2, 4), mat1=numbers(2, 3, far=False), mat2=numbers(3, 4, far=False), rows=_INT_SCALES,
-    dtypes=_DTYPES,
+    dtypes=_DTYPES, **ZERO_OF_A_PRODUCT,
 )  # fmt: skip
 addmm_nan_left_out = op(
     torch.addmm, floats(2, 4, special=(float("nan"),)), mat1=floats(2, 3), mat2=floats(3, 4), beta=0
@@ -184,6 +185,7 @@ einsum = op(
 det = op(
     torch.det,
     rows=[{"input": floats(*sizes)} for sizes in ((3, 3), (2, 4, 4), (2, 3, 6, 6), (1, 1), (2, 0, 0), (0, 3, 3))],
+    without_nan=_NAN,
 )
 linalg_det = op(torch.linalg.det, floats(3, 5, 5), dynamic=BATCH)
 
@@ -273,6 +275,7 @@ ldl_solve = op(
     floats(2, 5, 2),
     dtypes=WIDE_FLOATS,
     tier="default",
+    without_nan=_NAN,
 )
 #: Whether it is singular, down to no rows.
 info_of_any_size = op(
@@ -401,11 +404,11 @@ eigvals_hard = op(
     ],
     **_LATER,
 )
-eigvals_varying = op(torch.linalg.eigvals, floats(2, 4, 4), dynamic={"x": {0: "batch"}}, tier="full")
+eigvals_varying = op(torch.linalg.eigvals, floats(2, 4, 4), dynamic={"x": {0: "batch"}}, tier="full", without_nan=_NAN)
 eigvals_of_any_size = op(
     lambda x: torch.linalg.eigvals(x).abs().sum(-1), floats(2, 3, 3), dynamic={"x": {1: "n", 2: "n"}}, **_LATER
 )
-eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC)
+eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC, without_nan=_NAN)
 
 
 def _paired(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -416,7 +419,7 @@ def _paired(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return values
 
 
-eigvalsh_paired = op(_paired, floats(2, 3, 3), floats(2, 3, 3), dtypes=WIDE_FLOATS)
+eigvalsh_paired = op(_paired, floats(2, 3, 3), floats(2, 3, 3), dtypes=WIDE_FLOATS, without_nan=_NAN)
 svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL, tier="default")
 #: Which side is shorter is not known: in the example there are more columns than rows.
 svd_of_any_size = op(
@@ -435,7 +438,7 @@ svdvals_of_any_magnitude = op(lambda x: torch.linalg.svdvals(x).unbind(), _MAGNI
 eigvalsh_of_any_magnitude = op(lambda x: torch.linalg.eigvalsh(x).unbind(), _MAGNITUDES, without_nan=_NAN)
 pinv = op(torch.linalg.pinv, rows=[{"input": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
 pinv_singular = op(torch.linalg.pinv, _HARD, rtol=[None, 1e-2])
-pinv_hermitian = op(lambda x: torch.linalg.pinv(x + x.mT, hermitian=True), floats(2, 4, 4))
+pinv_hermitian = op(lambda x: torch.linalg.pinv(x + x.mT, hermitian=True), floats(2, 4, 4), without_nan=_NAN)
 #: What torch computes with gelsy, the default, may differ from run to run: tests/exporter/operators/test_matrices.py.
 lstsq = op(
     lambda x, b, driver: torch.linalg.lstsq(x, b, driver=driver),
@@ -474,11 +477,9 @@ bilinear_of_any_batch = op(
 #: NaN on either side, among more than 30 elements, in each dtype.
 products_of_nan = op(
     lambda x, y: (x @ y, y.mT @ x.mT, torch.addmm(x[:, :6], x, y), torch.bmm(x[None], y[None]), x @ y[:, 0]),
-    floats(5, 7, special=(float("nan"), float("inf"))),
-    floats(7, 6, special=(float("nan"),)),
-    dtypes=FLOATS,
-    dynamic={"x0": {0: "rows"}},
-)
+    floats(5, 7, special=(float("nan"), float("inf"))), floats(7, 6, special=(float("nan"),)),
+    dtypes=FLOATS, dynamic={"x0": {0: "rows"}},
+)  # fmt: skip
 attributes_of_products = op(
     lambda x, y: (
         torch.cross(x, y, dim=0), torch.linalg.cross(x, y, dim=-2), torch.linalg.vecdot(x, y, dim=0),

@@ -69,7 +69,7 @@ def selected(x: _Tensor, mask: _Tensor, visible: _Tensor, hidden: _Tensor) -> An
 
 of_masked_parts = op(
     _of_parts, floats(2, 6, 4), floats(2, 6), program=[losses, checked, filled, attended, selected],
-    dynamic=_DYNAMIC, sizes=_SIZES,
+    dynamic=_DYNAMIC, sizes=_SIZES, without_nan="torch's kernels of attention differ about NaN",
 )  # fmt: skip
 
 

@@ -224,6 +224,14 @@ group_norm_statistics = op(
     dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
     sizes={"batch": [1, 7, 2], "height": [1, 2, 5], "width": [3, 2, 5]},
 )
+statistics_of_nothing = op(
+    lambda x: (
+        *torch.native_group_norm(x, None, None, x.shape[0], 4, x.shape[2] * x.shape[3], 2, 1e-5),
+        *torch.native_layer_norm(x, (x.shape[3],), None, None, 1e-5),
+    ),
+    floats(2, 4, 3, 0),
+    dynamic={"x": {2: "height"}},
+)
 group_norm_dtypes = op(F.group_norm, _SMALL, num_groups=2, weight=floats(4), bias=floats(4), dtypes=FLOATS)
 group_norm_small_epsilon = op(
     F.group_norm, _TINY, num_groups=2, rows=[{}, {"weight": floats(4), "bias": floats(4)}], eps=1e-8

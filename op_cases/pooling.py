@@ -109,7 +109,9 @@ max_pool_unbatched = op(
     return_indices=_EITHER,
     without_nan=_NAN_LEFT_OUT,
 )
-max_pool1d_unbatched = op(nn.MaxPool1d, floats(3, 10), kernel_size=3, padding=1, return_indices=_EITHER)
+max_pool1d_unbatched = op(
+    nn.MaxPool1d, floats(3, 10), kernel_size=3, padding=1, return_indices=_EITHER, without_nan=_NAN_LEFT_OUT
+)
 max_pool3d_unbatched = op(
     nn.MaxPool3d, floats(3, 5, 7, 6), kernel_size=3, padding=1, return_indices=_EITHER, without_nan=_NAN_LEFT_OUT
 )

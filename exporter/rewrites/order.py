@@ -16,6 +16,7 @@ from onnx_parity.exporter.rewrites.for_onnxruntime.operators import FOR_ONNXRUNT
 from onnx_parity.exporter.rewrites.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.rewrites.precise_sigmoids import PRECISE_SIGMOIDS
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
+from onnx_parity.exporter.rewrites.scaled_products import SCALED_PRODUCTS
 from onnx_parity.exporter.rewrites.tables.arithmetic import ARITHMETIC
 from onnx_parity.exporter.rewrites.tables.batch_norm import BATCH_NORM
 from onnx_parity.exporter.rewrites.tables.biases import BIASES
@@ -79,7 +80,7 @@ def _remove_unused(model: ir.Model, _keeps_weights: bool) -> None:
 _MOVES = (*TRANSPOSES, *RESHAPES, *JOINS)
 
 #: What every model needs, and no option leaves out.
-REQUIRED: Table = (*BIASES, *PRECISE_SIGMOIDS, *VECTOR_PRODUCTS)
+REQUIRED: Table = (*BIASES, *PRECISE_SIGMOIDS, *SCALED_PRODUCTS, *VECTOR_PRODUCTS)
 
 ORDER = (
     Step(ROTARY_EMBEDDING, "before folding, which makes one constant of two equal halves of angles"),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.harness.axes import Shapes
 from onnx_parity.harness.case import Case, Declaration, spell
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Given, Layout, Maker
@@ -167,7 +168,10 @@ def _draw_program(case: Case, draw: Draw) -> Case:
         shape = tuple(draw.sizes.get(size, size) for size in value.shape)
         return dataclasses.replace(value, shape=shape, layout=draw.layout)
 
-    declaration = dataclasses.replace(case.declaration, inputs=changed(case.declaration.inputs), dynamic={}, sizes={})
+    # What is said of the number of nodes holds for the declared sizes: an axis of size 1 may take more.
+    inputs = changed(case.declaration.inputs)
+    marked = case.declaration.asked(Shapes.STATIC)
+    declaration = dataclasses.replace(case.declaration, inputs=inputs, dynamic=marked, sizes={}, nodes={})
     arguments = {name: changed(value) for name, value in case.arguments.items()}
     return Case(declaration, case.name, f"{case.name}[drawn]", arguments)
 

@@ -24,6 +24,8 @@ def scaled_dot_product_attention(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
     """softmax(query @ key.T * scale + mask) @ value, and 0 for a row whose mask excludes everything"""
+    if any(same_size(size, 0) for size in key.sizes[:-1]):
+        return _of_no_keys(g, query)
     if attn_mask is not None and _excludes_nothing(attn_mask, query):
         attn_mask = None
     if query.rank == 4 and not (enable_gqa or dropout_p):
@@ -35,9 +37,6 @@ def scaled_dot_product_attention(
         masks = [] if attn_mask is None else [_added(g, attn_mask, query.dtype)]
         whole = g.op("Attention", query, key, value, *masks, is_causal_i=int(is_causal) or None, scale_f=scale)
         return whole if attn_mask is None else _without_empty_rows(g, shaped(whole, g.out.shape), attn_mask)
-    if same_size(key.sizes[-2], 0):
-        # torch ignores the mask then.
-        return g.full(g.out.shape, 0, g.out.dtype)
     scores = _scores(g, query, key, scale, enable_gqa)
     if attn_mask is not None:
         attn_mask = _unrepeated(attn_mask)
@@ -53,6 +52,12 @@ def scaled_dot_product_attention(
         weights = g.dropout(weights, dropout_p)
     result = shaped(_multiplied(g, weights, value, enable_gqa), g.out.shape)
     return result if attn_mask is None or zeroed_early else _without_empty_rows(g, result, attn_mask)
+
+
+def _of_no_keys(g: Graph, query: Value) -> Value:
+    """0, whatever the mask. For its gradients torch adds 0 times the sum of all queries, which is NaN if one is."""
+    total = g.reduce("Sum", g.accumulating(query), None, False)
+    return g.op("Add", g.full(g.out.shape, 0, g.out.dtype), g.cast(g.op("Mul", total, 0), g.out.dtype))
 
 
 @lowering("aten::_safe_softmax")
@@ -81,7 +86,7 @@ def _fits(mask: Value | None, query: Value, key: Value) -> bool:
     if mask is None:
         return True
     whole = (*query.sizes[:-1], key.sizes[-2])
-    if mask.dtype not in (torch.bool, query.dtype) or mask.rank < 2 or same_size(key.sizes[-2], 0):
+    if mask.dtype not in (torch.bool, query.dtype) or mask.rank < 2:
         return False
     pairs = list(zip(mask.sizes, whole[4 - mask.rank :], strict=True))
     broadcast = all(same_size(own, wanted) or same_size(own, 1) for own, wanted in pairs[:-2])
@@ -118,9 +123,6 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None, grouped: bo
         scale = 1 / math.sqrt(size or 1)
     if scale is None:
         scaled = g.op("Div", query, g.op("Sqrt", g.scalar(size, query.dtype)))
-    elif query.dtype is torch.float64 and isinstance(size, int):
-        # onnxruntime fuses a scalar factor into the MatMul, as a float32.
-        scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
     else:
         scaled = query if scale == 1 else g.op("Mul", query, scale)
     product = _multiplied(g, scaled, g.transpose(key, swap), grouped)

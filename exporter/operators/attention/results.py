@@ -59,6 +59,8 @@ def _strides_of_flash_attention(query: torch.Tensor, *args: Any, **kwargs: Any) 
     """The strides of the result in the example; None if torch does not choose flash attention on a CPU."""
     with kernels_of_tensors_with_data(), outside_of_modes():
         like, *arguments = map(_allocated, (query, *args))
+        if 0 in arguments[0].shape[:-1]:
+            return None  # torch does not choose for no keys, and would divide by a number of heads that is 0.
         chosen = torch._fused_sdp_choice(like, *arguments, **{name: _allocated(each) for name, each in kwargs.items()})
         return torch.empty_like(like).stride() if chosen == SDPBackend.FLASH_ATTENTION.value else None
 

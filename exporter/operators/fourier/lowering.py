@@ -1,9 +1,9 @@
 """The Fourier transform along axes, one after the other, of real numbers or of the parts of complex ones.
 
 Transforms are computed in float64: onnxruntime's DFT in float32 loses three digits where the length is not a power of
-two, and one where it is; in float64 it loses digits, in the inverse all but seven, where the length is none. Where it
-does, and where ONNX has no DFT, a transform is a product with a table of sines and cosines, and one of many points,
-n = p q, consists of transforms of p and of q points.
+two, and one where it is. In float64 it loses digits too, in the inverse all but seven, where the length is none, and
+where it is one, it has 1e-16 in place of zeros. So a transform of float64, and any where ONNX has no DFT, is a product
+with a table of sines and cosines, and one of many points, n = p q, consists of transforms of p and of q points.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.roots_of_unity import roots_of_unity
 from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -42,7 +43,7 @@ def _along(g: Graph, x: Value, dim: int, inverse: bool, sizes: list[Size], is_pr
     size = x.sizes[dim]
     is_power = isinstance(size, int) and size & (size - 1) == 0
     onesided = not same_size(size, sizes[dim])
-    if not g.can_dft(torch.float64) or (is_precise and not is_power):
+    if not g.can_dft(torch.float64) or is_precise:
         return _by_tables(g, x, dim, inverse, sizes)
     if is_power or not inverse:
         return g.dft(x, dim, inverse=inverse, onesided=onesided)
@@ -85,21 +86,17 @@ def _transformed(g: Graph, x: Value, size: int, sign: int) -> Value:
     # x[j1 * other + j2] as [j2, j1], transformed over j1, then multiplied by exp(sign * 2 pi i * j2 * k1 / size).
     grid = g.transpose(g.reshape(x, [*batch, first, other, parts]), [*before, rank - 2, rank - 3, rank - 1])
     inner = _transformed(g, grid, first, sign)
-    angles = _angles(torch.outer(torch.arange(other), torch.arange(first)), size, sign)
-    turned = _turned(g, inner, angles)
+    turned = _turned(g, inner, sign * torch.outer(torch.arange(other), torch.arange(first)), size)
     outer = g.transpose(turned, [*before, rank - 2, rank - 3, rank - 1])
     result = _transformed(g, outer, other, sign)
     flat = g.transpose(result, [*before, rank - 2, rank - 3, rank - 1])
     return g.reshape(flat, [*batch, size, 2])
 
 
-def _angles(products: torch.Tensor, size: int, sign: int) -> torch.Tensor:
-    return sign * 2 * math.pi / size * (products % size).to(torch.float64)
-
-
-def _turned(g: Graph, pairs: Value, angles: torch.Tensor) -> Value:
-    """Complex numbers multiplied by exp(i angles)."""
-    cos, sin = (g.const(each.unsqueeze(-1), pairs.dtype) for each in (angles.cos(), -angles.sin()))
+def _turned(g: Graph, pairs: Value, powers: torch.Tensor, size: int) -> Value:
+    """Complex numbers multiplied by exp(2 pi i powers / size)."""
+    real, imag = roots_of_unity(powers, size)
+    cos, sin = (g.const(each.unsqueeze(-1), pairs.dtype) for each in (real, 0.0 - imag))
     both = g.const(torch.tensor([1.0, -1.0]), pairs.dtype)
     swapped = g.op("Mul", _swapped(g, pairs), both)
     return g.op("Add", g.op("Mul", pairs, cos), g.op("Mul", swapped, sin))
@@ -108,22 +105,29 @@ def _turned(g: Graph, pairs: Value, angles: torch.Tensor) -> Value:
 def _table(g: Graph, size: int, parts: int, dtype: torch.dtype, sign: int) -> Value:
     """The matrix [point and part, frequency and part] that a row of points is multiplied by."""
     points = torch.arange(size)
-    angles = _angles(torch.outer(points, points), size, sign)
-    cos, sin = angles.cos(), angles.sin()
-    rows = [torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)][:parts]
+    cos, sin = roots_of_unity(sign * torch.outer(points, points), size)
+    rows = [torch.stack([cos, sin], -1), torch.stack([0.0 - sin, cos], -1)][:parts]
     return g.const(torch.stack(rows, 1).reshape(parts * size, 2 * size), dtype)
 
 
 def _table_at_run_time(g: Graph, size: Size, count: Size, x: Value, sign: int) -> Value:
-    points, frequencies = g.along(size, 0, 2), g.along(count, 1, 2)
-    turns = g.remainder(g.op("Mul", points, frequencies), g.scalar(size, torch.int64))
-    angles = g.op("Mul", g.op("Div", g.cast(turns, x.dtype), g.scalar(size, x.dtype)), sign * 2 * math.pi)
-    angles = shaped(angles, (size, count))
-    cos, sin = (g.unsqueeze(g.elementary(f, angles), [1, 3]) for f in ("Cos", "Sin"))
-    rows = [g.op("Concat", cos, sin, axis_i=3), g.op("Concat", g.op("Neg", sin), cos, axis_i=3)]
+    """The same for a number of points that is not known, with the same symmetry.
+
+    The sine of a / n quarter turns is that of (n - |a + n mod 4 n - 2 n|) / n, which is between -1 and 1, and each row
+    of the table has the sines of 4 j k and n (a cosine), 0 or 2 n (a negative sine) more.
+    """
     parts = int(x.sizes[-1])
-    table = rows[0] if parts == 1 else g.op("Concat", *rows, axis_i=1)
-    return g.reshape(table, [parts * size, 2 * count])
+    more = [1, 0 if sign > 0 else 2, 2 if sign > 0 else 0, 1][: 2 * parts]
+    n = g.scalar(size, torch.int64)
+    quarters = g.op("Mul", g.along(size, 0, 1), 4)
+    places = g.op("Add", quarters, g.op("Mul", g.const(torch.tensor(more).unsqueeze(1) + 1), n))
+    beyond = g.op("Sub", g.remainder(places, g.op("Mul", n, 4)), g.op("Mul", n, 2))
+    folded = g.cast(g.op("Sub", n, g.op("Abs", beyond)), x.dtype)
+    turns = g.op("Mul", g.op("Div", folded, g.scalar(size, x.dtype)), math.pi / 2)
+    sines = g.reshape(g.elementary("Sin", shaped(turns, (2 * parts, size))), [parts, 2, size])
+    powers = g.remainder(g.op("Mul", g.along(size, 0, 2), g.along(count, 1, 2)), n)
+    table = shaped(g.op("Gather", sines, powers, axis_i=2), (parts, 2, size, count))
+    return g.reshape(g.transpose(table, [2, 0, 3, 1]), [parts * size, 2 * count])
 
 
 def _product(g: Graph, x: Value, size: Size, count: Size, table: Value) -> Value:

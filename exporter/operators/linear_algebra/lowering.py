@@ -63,12 +63,7 @@ def _sum(g: Graph, self: Value, product: Value, beta: float | Varying, alpha: fl
 def _scaled(g: Graph, product: Value, alpha: float | Varying) -> Value:
     if isinstance(alpha, Varying):
         return g.op("Mul", product, g.scalar(alpha, product.dtype))
-    if alpha == 1:
-        return product
-    if fits_attribute(alpha, product.dtype):
-        return g.op("Mul", product, alpha)
-    # onnxruntime fuses a scalar factor into its FusedMatMul, as a float32.
-    return g.op("Mul", product, g.full(g.out.shape[-1:], alpha, product.dtype))
+    return product if alpha == 1 else g.op("Mul", product, alpha)
 
 
 @lowering("aten::bilinear")

@@ -133,9 +133,17 @@ def native_group_norm(
 def _statistics(g: Graph, x: Value, over: list[int], eps: float) -> list[Value]:
     """The mean and the reciprocal of the standard deviation."""
     wide = g.accumulating(x)
-    mean = g.reduce("Mean", wide, over, True)
-    centred = g.op("Sub", wide, mean)
-    variance = g.reduce("Mean", g.op("Mul", centred, centred), over, True)
+    count = product([x.sizes[axis] for axis in over])
+    if g.may_be_empty([count]):
+        # ONNX does not specify the mean of nothing. In torch it is 0 here, and the variance is 0 / 0.
+        number = g.scalar(count, wide.dtype)
+        mean = g.op("Div", g.reduce("Sum", wide, over, True), g.extreme("Max", number, g.const(1, wide.dtype)))
+        centred = g.op("Sub", wide, mean)
+        variance = g.op("Div", g.reduce("Sum", g.op("Mul", centred, centred), over, True), number)
+    else:
+        mean = g.reduce("Mean", wide, over, True)
+        centred = g.op("Sub", wide, mean)
+        variance = g.reduce("Mean", g.op("Mul", centred, centred), over, True)
     inverse = g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, eps)))
     # Beside weights in float32, those of halves may be halves or not, depending on the device.
     return [

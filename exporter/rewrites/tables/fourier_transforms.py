@@ -9,12 +9,11 @@ a fifth of the time for the products, whose error is twice that of torch's trans
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.lowering.values.roots_of_unity import roots_of_unity
 from onnx_parity.exporter.rewrites.engine.matching import (
     axes_of,
     ints_of,
@@ -116,8 +115,8 @@ def _multiply(part: ir.Node, found: _Found, walk: Walk) -> Op:
 def _tables(points: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The real and the imaginary part of exp(-2 pi i j k / points)."""
     numbers = torch.arange(points)
-    angles = (torch.outer(numbers, numbers) % points).double() * (-2 * math.pi / points)
-    return angles.cos().float(), angles.sin().float()
+    cos, sin = roots_of_unity(-torch.outer(numbers, numbers), points)
+    return cos.float(), sin.float()
 
 
 def _sums(points: int, which: int) -> torch.Tensor:

@@ -20,6 +20,7 @@ from onnx_parity.exporter.rewrites import tables
 from onnx_parity.exporter.rewrites.engine.rewriter import Rewrite
 from onnx_parity.exporter.rewrites.order import ORDER, REQUIRED
 from onnx_parity.exporter.rewrites.precise_sigmoids import PRECISE_SIGMOIDS
+from onnx_parity.exporter.rewrites.scaled_products import SCALED_PRODUCTS
 from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import InputSet, build
@@ -38,7 +39,7 @@ def rewrites() -> Iterator[Rewrite[Any]]:
         module = import_module(f"{tables.__name__}.{path.stem}")
         for name in module.__all__:
             yield from getattr(module, name)
-    yield from PRECISE_SIGMOIDS
+    yield from (*PRECISE_SIGMOIDS, *SCALED_PRODUCTS)
 
 
 def test_every_rewrite_has_its_place_and_every_place_a_reason() -> None:

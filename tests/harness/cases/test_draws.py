@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from onnx_parity.exporter.errors import CaptureError, LoweringError
+from onnx_parity.exporter.request.marked_inputs import ListOf
 from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
-from onnx_parity.harness.case import Declaration, floats, given, ints, model, op
+from onnx_parity.harness.case import Declaration, floats, given, ints, listed, model, op
 from onnx_parity.harness.cases.draws import ATTEMPTS, DrawnCase, can_be_drawn, search
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell, cells_of
@@ -131,6 +132,31 @@ def test_sizes_of_what_is_given_value_by_value_stay() -> None:
     search(_cell(op(torch.mul, floats(2, 3), other=given([1.0, 2.0, 3.0]))), run)
     assert len(seen) > 3
     assert {columns for _, columns in seen} == {3}
+
+
+def test_the_number_of_nodes_is_that_of_declared_sizes() -> None:
+    declaration = op(torch.relu, floats(2, 3), nodes={7: 1})
+    assert declaration.most_nodes(18, Dtype.FLOAT32) == 1
+    seen: set[int | None] = set()
+
+    def run(cell: Cell) -> Outcome:
+        seen.add(cell.case.declaration.most_nodes(18, Dtype.FLOAT32))
+        return Outcome(cell, "onnxruntime", stage=Stage.COMPARE)
+
+    search(_cell(declaration), run)
+    assert seen == {None}
+
+
+def test_lists_stay_lists_of_any_length() -> None:
+    seen: list[object] = []
+
+    def run(cell: Cell) -> Outcome:
+        seen.append(cell.case.declaration.asked(cell.shapes))
+        return Outcome(cell, "onnxruntime", stage=Stage.COMPARE)
+
+    declaration = op(torch.add, listed(floats(2), floats(2)), floats(2, 3), dynamic={"x0": ListOf(), "x1": {0: "rows"}})
+    search(_cell(declaration), run)
+    assert seen[0] == {"x0": ListOf()}
 
 
 def test_layouts_keep_the_values() -> None:
