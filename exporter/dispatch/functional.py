@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.torch_inside.frames import calls_the_program
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.transforms import (
@@ -55,6 +57,7 @@ def _functionalized(
             for tensor in wrapped:
                 apply_writes(tensor)
             for before, after in zip([*tensors, *buffers], wrapped, strict=True):
+                _refuse_other_sizes(before, inside_of_functional(after))
                 copy_write_to_input(before, after)
         return results
     finally:
@@ -62,6 +65,15 @@ def _functionalized(
 
 
 calls_the_program(_functionalized)
+
+
+def _refuse_other_sizes(before: torch.Tensor, after: torch.Tensor) -> None:
+    if before.dim() != after.dim() or not all(map(same_size, before.shape, after.shape)):
+        raise CaptureError(
+            "the program gives other sizes to an input or a buffer in place, as out= does where the result has not "
+            "those of the given tensor: give out= a tensor of the result's sizes, with the same dynamic axes, or "
+            "create it in the program"
+        )
 
 
 def _unwrapped(result: torch.Tensor) -> torch.Tensor:

@@ -11,9 +11,7 @@ import torch
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.operators.creation.decompositions import resized
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
-from onnx_parity.exporter.torch_inside.tensors import shares_memory
 
 __all__ = ["space_from_both_ends"]
 
@@ -176,27 +174,3 @@ def _stack(data: Any, dtype: torch.dtype, device: Any) -> torch.Tensor:
     if isinstance(data, torch.Tensor):
         return data.to(device=device, dtype=dtype).reshape(())
     return torch.scalar_tensor(data, dtype=dtype, device=device)
-
-
-# --- other sizes for tensors that are there ---------------------------------------------------------------------------
-
-
-@with_symbolic_numbers(torch.Tensor.resize_)
-def resize(torchs: _Function, self: torch.Tensor, *sizes: Any, **_: Any) -> Any:
-    return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes)
-
-
-@with_symbolic_numbers(torch.Tensor.resize_as_)
-def resize_as(torchs: _Function, self: torch.Tensor, the_template: torch.Tensor, **_: Any) -> Any:
-    return _resized(self, the_template.shape)
-
-
-def _resized(self: torch.Tensor, shape: Sequence[Any]) -> Any:
-    if not any(isinstance(size, Varying) for size in (*shape, *self.shape)):
-        return NotImplemented
-    if shares_memory(self):
-        raise refused_here(
-            "the program gives other sizes to a tensor in place, by resize_ or resize_as_, and another tensor has its "
-            "memory too: take a slice and reshape it, or resize a clone"
-        )
-    return self.set_(resized(self, shape))

@@ -189,3 +189,21 @@ def test_tensors_that_are_not_contiguous_get_no_more_elements(axes: Any) -> None
         onnx_parity.export(lambda x: (x.t() * 1).resize_(20)[:12], (x,), dynamic_shapes=axes)
     with pytest.raises(onnx_parity.CaptureError, match="other sizes to a tensor that is not contiguous"):
         onnx_parity.export(lambda x: (x.t() * 1).resize_as_(x[0]), (x,), dynamic_shapes=axes)
+
+
+@pytest.mark.parametrize("axes", [None, ({0: "rows"}, None)])
+def test_inputs_get_no_other_sizes_by_out(axes: Any) -> None:
+    x = torch.rand(4, 3)
+    with pytest.raises(onnx_parity.CaptureError, match="other sizes to an input or a buffer in place, as out= does"):
+        onnx_parity.export(lambda x, out: torch.add(x, 1, out=out) * 2, (x, torch.zeros(2, 3)), dynamic_shapes=axes)
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_operator_of_products_gives_out_its_sizes() -> None:
+    def products(x: torch.Tensor) -> torch.Tensor:
+        return torch.matmul(x, x.T, out=torch.zeros(7, 9)) * 2
+
+    program = onnx_parity.export(products, (torch.rand(4, 3),), dynamic_shapes=({0: "rows"},))
+    for rows in (0, 1, 5):
+        x = torch.rand(rows, 3)
+        torch.testing.assert_close(program(x), products(x))
