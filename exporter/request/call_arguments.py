@@ -40,8 +40,13 @@ __all__ = [
 ]
 
 
-def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Apply `torch.onnx`'s rule: a dict at the end of args holds keyword arguments, and an empty one is dropped."""
+def split_args(
+    args: Any, kwargs: Mapping[str, Any] | None, signature: inspect.Signature | None = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Apply `torch.onnx`'s rule: a dict at the end of args holds keyword arguments, and an empty one is dropped.
+
+    It is an argument itself where the program can only be called so.
+    """
     if not isinstance(args, (tuple, list)):
         args = (args,)
     args = tuple(args)
@@ -49,9 +54,19 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
         raise ArgumentError(f"kwargs is {kwargs!r}: give a dict of arguments by name, {{'x': tensor}}")
     named = dict(kwargs or {})
     if args and type(args[-1]) is dict and all(isinstance(key, str) for key in args[-1]) and not kwargs:
-        named = dict(args[-1])
-        args = args[:-1]
+        keywords = dict(args[-1])
+        if signature is None or not _is_argument(keywords, args, signature):
+            return args[:-1], keywords
     return args, named
+
+
+def _is_argument(last: Mapping[str, Any], args: Sequence[Any], signature: inspect.Signature) -> bool:
+    """Whether the dict at the end of args is one argument: its keys are no parameters, and no misspelt ones."""
+    if takes(signature, args[:-1], last) or not takes(signature, args, {}):
+        return False
+    import difflib  # It takes a millisecond.
+
+    return not any(difflib.get_close_matches(key, signature.parameters) for key in last)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -68,8 +83,8 @@ class Call(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, program: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Call:
         """Read the arguments. Refuses those without a parameter of the program, or without a representation in ONNX."""
-        positional, named = opened(split_args(args, kwargs))
         signature = signature_of(program)
+        positional, named = opened(split_args(args, kwargs, signature))
         refuse_unknown_keywords(args, named, signature)
         arguments = by_parameter(parameter_names(signature), positional, named)
         refuse_unreadable(arguments)
