@@ -70,10 +70,10 @@ class NumbersOfValues(Answers):
 
     def broadcast(self, one: Size, other: Size) -> Size | None:
         """The size that two sizes broadcast to, wherever they do: the one that is not 1. None if neither depends on
-        values."""
+        values, and they do not differ where an axis is empty alone."""
         sides = expression_of_size(one), expression_of_size(other)
         if all(map(self.has_value, sides)):
-            return None
+            return self._not_one_where_empty(*sides)
         for size, beside in (sides, sides[::-1]):
             if self.known(Unequal.of(size, Number(1))) is True:
                 return self.size_of(size)
@@ -81,6 +81,18 @@ class NumbersOfValues(Answers):
                 return self.size_of(beside)
         met = {part: None for size in sides for part in _sizes_met(size)}
         return self.size_of(_first_but_one(sorted(met, key=lambda part: part.key)))
+
+    def _not_one_where_empty(self, one: Expression, other: Expression) -> Size | None:
+        """Of two sizes that are one unless an axis is empty, that which is not 1 then: of those of `x` and of
+        `F.pad(x[1:], (0, 0, 1, 0))`, that of `x`."""
+        symbols = one.free_symbols | other.free_symbols
+        if len(symbols) != 1 or self.known_if_occupied(Equal.of(one, other)) is not True:
+            return None
+        nothing = dict.fromkeys(symbols, Number(0))
+        for size, beside in ((one, other), (other, one)):
+            if size.xreplace(nothing) == Number(1):
+                return self.size_of(beside)
+        return None
 
     def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
         """A number of elements of a tensor of this shape."""
