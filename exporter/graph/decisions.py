@@ -15,7 +15,7 @@ from typing import Any
 
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["ENDS", "OF_DYNAMIC_AXES", "Decision", "Decisions", "Reconsider"]
+__all__ = ["ENDS", "INSTEAD", "OF_DYNAMIC_AXES", "Decision", "Decisions", "Reconsider"]
 
 
 class Decision(enum.Enum):
@@ -60,6 +60,8 @@ class Decision(enum.Enum):
     LOOPS_BY_VALUES = enum.auto()
     #: A list that `tolist` makes of as many whole numbers as a dynamic size says is one of the model.
     LISTS_OF_NUMBERS = enum.auto()
+    #: Such a list has as many numbers as in the example, which is assumed.
+    COUNTS_OF_EXAMPLE = enum.auto()
     #: `torch.vmap` over a dynamic axis is a loop over it, and not torch's rule of each operator for one more axis.
     VMAP_AS_LOOP = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
@@ -69,6 +71,8 @@ class Decision(enum.Enum):
 Decisions = frozenset[Decision]
 #: What is decided where iterations at the ends of a loop cannot be recorded like the others.
 ENDS = Decision.FIRST_ITERATIONS, Decision.LAST_ITERATIONS
+#: What is decided instead where a recording with a decision fails.
+INSTEAD = {Decision.PATHS: Decision.AS_WRITTEN, Decision.LISTS_OF_NUMBERS: Decision.COUNTS_OF_EXAMPLE}
 #: What is decided for the sake of dynamic axes.
 OF_DYNAMIC_AXES = frozenset(
     {*ENDS, Decision.PATHS, Decision.OWN_COMPREHENSIONS, Decision.AS_WRITTEN, Decision.SELECT_PARTS}

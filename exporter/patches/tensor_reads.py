@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.dispatch.functional import unwrapped
-from onnx_parity.exporter.graph.decisions import Decision
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
@@ -48,9 +48,39 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
         from onnx_parity.exporter.recording.python_loops.grown_list import numbers_in
 
         return numbers_in(self)
+    if self.ndim == 1 and isinstance(self.shape[0], torch.SymInt) and _are_counted(self):
+        return [self.select(0, place).item() for place in range(_count_in_example(self.shape[0]))]
     if self.ndim == 0 or not recorder_here().numbers_stay_symbolic(self):
         return _read(torchs, self)
     return [part.item() if self.ndim == 1 else part.tolist() for part in self.unbind(0)]
+
+
+def _are_counted(numbers: torch.Tensor) -> bool:
+    """Whether a list of numbers, of which there are as many as values say, has as many as in the example. It should be
+    one of the model rather."""
+    recorder, has_hint = recorder_here(), numbers.shape[0].node.has_hint()
+    if (
+        has_hint
+        or numbers.dtype is torch.bool
+        or not recorder.reader.stays_symbolic(recorder.value_of(unwrapped(numbers)))
+    ):
+        return False
+    if not numbers.is_floating_point() and Decision.COUNTS_OF_EXAMPLE not in recorder.decisions:
+        recorder.reader.refusal = Reconsider(Decision.LISTS_OF_NUMBERS)
+        raise recorder.reader.refusal
+    return True
+
+
+def _count_in_example(count: torch.SymInt) -> int:
+    """How many numbers there are that are made a list, which depends on values, as of `torch.bincount(x, minlength=8)`.
+    That there are as many as in the example is all that is assumed of them."""
+    reads = recorder_here().reader.reads
+    before = len(reads)
+    read = recorder_here().read_out(torch.scalar_tensor(count, dtype=torch.int64))
+    for each in reads[before:]:
+        each.spelled = f"len({each.spelled})" if each.spelled else ""
+    with outside_of_recording():
+        return int(read)
 
 
 def _is_of_dynamic_length(tensor: torch.Tensor) -> bool:

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import LayoutOfInput
-from onnx_parity.exporter.graph.decisions import OF_DYNAMIC_AXES, Decision, Reconsider
+from onnx_parity.exporter.graph.decisions import INSTEAD, OF_DYNAMIC_AXES, Decision, Reconsider
 from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
@@ -265,8 +265,8 @@ class _Tracing:
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
         attempt = self._attempt.reconsidered(found)
-        if Decision.PATHS in found.decisions and not self._attempt.has(Decision.PATHS):
-            self._as_written, self._leaves = self._attempt.deciding(Decision.AS_WRITTEN), found.refusal
+        for decision in (INSTEAD.keys() & found.decisions) - self._attempt.decisions:
+            self._as_written, self._leaves = self._attempt.deciding(INSTEAD[decision]), found.refusal
         if found.codes:
             self._reached.follow(found.codes)
         if Decision.NUMBERS_OF_EXAMPLE in found.decisions:

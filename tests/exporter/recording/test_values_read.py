@@ -322,3 +322,29 @@ def test_own_tensors_without_data_cannot_be_read(read: Callable[[torch.Tensor], 
     own = torch.ones(2, device="meta")
     with pytest.raises(onnx_parity.CaptureError, match=r"reads the value of a tensor at .*\d that has no data"):
         onnx_parity.export(lambda x: x * float(read(own)[0]), (X,))
+
+
+EXPERTS = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(3)])
+
+
+def by_experts(x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    results, start = torch.zeros_like(x), 0
+    for number, end in enumerate(torch.bincount(chosen, minlength=3).cumsum(0).tolist()):
+        if start != end:
+            results[start:end] = EXPERTS[number](x[start:end])
+        start = end
+    return results
+
+
+def test_of_a_list_of_as_many_numbers_as_values_say_their_count_alone_is_assumed() -> None:
+    x, chosen = torch.rand(5, 4), torch.tensor([0, 2, 2, 0, 1])
+    with pytest.warns(onnx_parity.TracerWarning, match="turned a tensor into a Python value"):
+        program = onnx_parity.export(by_experts, (x, chosen), dynamic_shapes=({0: "rows"}, {0: "rows"}))
+    assert [each.condition for each in program.assumptions] == [
+        "len(torch.bincount(chosen, minlength=3).cumsum(0).tolist()) == 3"
+    ]
+    for given in ([1], [0, 0, 0], [2, 1, 2, 1, 0, 0, 2]):
+        x, chosen = torch.rand(len(given), 4), torch.tensor(given)
+        torch.testing.assert_close(program(x, chosen), by_experts(x, chosen))
+    with pytest.raises(onnx_parity.AssumptionError, match="it assumes len"):
+        program(x, chosen + 3)
