@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.graph import Varying
-from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 
 __all__ = ["space_from_both_ends"]
