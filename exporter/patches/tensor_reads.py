@@ -48,7 +48,7 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
         from onnx_parity.exporter.recording.python_loops.grown_list import numbers_in
 
         return numbers_in(self)
-    if self.ndim == 1 and isinstance(self.shape[0], torch.SymInt) and _are_counted(self):
+    if self.ndim == 1 and _are_counted(self):
         return [self.select(0, place).item() for place in range(_count_in_example(self.shape[0]))]
     if self.ndim == 0 or not recorder_here().numbers_stay_symbolic(self):
         return _read(torchs, self)
@@ -71,7 +71,7 @@ def _are_counted(numbers: torch.Tensor) -> bool:
     return True
 
 
-def _count_in_example(count: torch.SymInt) -> int:
+def _count_in_example(count: Any) -> int:
     """How many numbers there are that are made a list, which depends on values, as of `torch.bincount(x, minlength=8)`.
     That there are as many as in the example is all that is assumed of them."""
     reads = recorder_here().reader.reads
