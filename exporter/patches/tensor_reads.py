@@ -58,12 +58,10 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
 def _are_counted(numbers: torch.Tensor) -> bool:
     """Whether a list of numbers, of which there are as many as values say, has as many as in the example. It should be
     one of the model rather."""
-    recorder, has_hint = recorder_here(), numbers.shape[0].node.has_hint()
-    if (
-        has_hint
-        or numbers.dtype is torch.bool
-        or not recorder.reader.stays_symbolic(recorder.value_of(unwrapped(numbers)))
-    ):
+    recorder, count = recorder_here(), numbers.shape[0]
+    if not isinstance(count, torch.SymInt) or count.node.has_hint() or numbers.dtype is torch.bool:
+        return False
+    if not recorder.reader.stays_symbolic(recorder.value_of(unwrapped(numbers))):
         return False
     if not numbers.is_floating_point() and Decision.COUNTS_OF_EXAMPLE not in recorder.decisions:
         recorder.reader.refusal = Reconsider(Decision.LISTS_OF_NUMBERS)
