@@ -132,13 +132,6 @@ slices_beside_an_empty_axis = op(
     dynamic=ALL_AXES,
     sizes={"a": (2, 1, 2), "b": (3, 2, 0), "c": (0, 1, 3)},
 )
-#: Where the axis is empty, what is padded has a row, and the product has none.
-padded_beside_an_empty_axis = op(
-    lambda x: torch.ones((F.pad(x[1:], (0, 0, 1, 0)) * x).size(0)),
-    floats(3, 2),
-    dynamic=BATCH,
-    sizes={"batch": (0, 1, 5)},
-)
 slices_of_a_table = op(
     lambda x: (
         torch.ones(torch.arange(4)[: x.size(1)].size(0)),

@@ -66,3 +66,10 @@ circular_of_an_empty_batch = op(
     dynamic=BATCH,
     sizes={"batch": [0, 1, 3]},
 )  # fmt: skip
+#: Where the axis is empty, what is padded has a row, and the product has none.
+padded_beside_an_empty_axis = op(
+    lambda x: torch.ones((F.pad(x[1:], (0, 0, 1, 0)) * x).size(0)),
+    floats(3, 2),
+    dynamic=BATCH,
+    sizes={"batch": (0, 1, 5)},
+)
