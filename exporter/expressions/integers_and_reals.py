@@ -117,6 +117,9 @@ class Mod(_Division):
             return Number(0)
         if isinstance(number, Mod) and number.args[1] == divisor:
             return number
+        congruent = _without_rests(number, divisor)
+        if congruent != number:
+            return cls.of(congruent, divisor)
         if isinstance(number, Add):
             rest = Add.of(*[term for term in number.args if exact_quotient(term, divisor) is None])
             if isinstance(divisor, Number):
@@ -125,6 +128,21 @@ class Mod(_Division):
             if rest != number:
                 return cls.of(rest, divisor)
         return cls(number, divisor)
+
+
+def _without_rests(number: Expression, divisor: Expression) -> Expression:
+    """A number with the same rest in which terms are no rests of quotients by multiples of the divisor themselves: that
+    of -(n % 4), divided by 4, is that of -n."""
+    constant, terms = number.terms()
+    if not any(isinstance(term, Mod) for term, _ in terms):
+        return number
+    summands = [
+        Mul.of(Number(coefficient), term.args[0])
+        if isinstance(term, Mod) and exact_quotient(term.args[1], divisor) is not None
+        else Mul.of(Number(coefficient), term)
+        for term, coefficient in terms
+    ]
+    return Add.of(Number(constant), *summands)
 
 
 class _Operator(Expression):

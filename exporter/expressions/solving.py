@@ -161,7 +161,20 @@ def in_order(low: Expression, high: Expression, ranges: Ranges) -> bool:
         return True
     if isinstance(high, Max) and any(in_order(low, each, ranges) for each in high.args):
         return True
-    return not low.is_float and not high.is_float and _is_never_negative(high - low, ranges)
+    if low.is_float or high.is_float:
+        return False
+    difference = high - low
+    return _is_never_negative(difference, ranges) or bounds(_with_quotients(difference), ranges).lower >= 0
+
+
+def _with_quotients(number: Expression) -> Expression:
+    """A sum with `m * (n // m)` for `n - n % m`."""
+    constant, terms = number.terms()
+    summands = [
+        (term.args[0] - term.args[1] * FloorDiv.of(*term.args) if isinstance(term, Mod) else term) * coefficient
+        for term, coefficient in terms
+    ]
+    return Add.of(Number(constant), *summands)
 
 
 def _is_never_negative(difference: Expression, ranges: Ranges) -> bool:

@@ -9,6 +9,7 @@ lowered to many opsets.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -256,17 +257,27 @@ class Graph(msgspec.Struct, eq=False):
     autocast: torch.dtype | None = None
     #: Names of symbolic sizes, cached by expression.
     _size_names: dict[Any, str] = {}
+    #: Names of the symbols of sizes that differ between the sides of a branch.
+    _computed_sizes: dict[str, str] = {}
 
     def size_name(self, size: Varying) -> str:
         """The name of a symbolic size in a shape: `batch`, `2*batch`."""
         expression = size.node.expr
         name = self._size_names.get(expression)
         if name is None:
-            names = {s: type(s)(self.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
+            names = {s: type(s)(self._symbol_name(str(s))) for s in expression.free_symbols}
             is_short = expression.length <= _LONGEST_NAME
             name = str(expression.xreplace(names)) if is_short else f"size({len(self._size_names)})"
             self._size_names[expression] = name
         return name
+
+    def _symbol_name(self, symbol: str) -> str:
+        name = self.axis_names.get(symbol) or self._computed_sizes.get(symbol)
+        if name is None and symbol.startswith("s"):
+            free = (f"size_{number}" for number in itertools.count(len(self._computed_sizes) + 1))
+            name = next(each for each in free if each not in self.axis_names.values())
+            self._computed_sizes[symbol] = name
+        return name or symbol
 
     def live_nodes(self, known: Container[Value] = (), also: Sequence[Value] = ()) -> list[Node]:
         """The nodes that an output depends on, or a value of `also`, in order. Those whose results are known are not

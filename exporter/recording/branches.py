@@ -18,8 +18,8 @@ import torch
 
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
 from onnx_parity.exporter.expressions.conditions import And, Equal, LessOrEqual, Not, Or
-from onnx_parity.exporter.expressions.expression import Expression
-from onnx_parity.exporter.expressions.integers_and_reals import Choice, Max, Min
+from onnx_parity.exporter.expressions.expression import Expression, Number
+from onnx_parity.exporter.expressions.integers_and_reals import Choice, Max, Min, Mod
 from onnx_parity.exporter.graph.block_primitives import IF
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, Value, same_size
@@ -232,6 +232,9 @@ class Branches(Leaves):
         symbols = self.recorder.fakes.symbols
         assert symbols is not None
         sides = expression_of_size(one), expression_of_size(other)
+        filled = _filled_up(condition, *sides) or _filled_up(Not.of(condition), *sides[::-1])
+        if filled is not None:
+            return filled
         is_least, is_greatest = True, True
         for holds, (taken, another) in ((condition, sides), (Not.of(condition), sides[::-1])):
             with symbols.where(holds):
@@ -244,6 +247,19 @@ class Branches(Leaves):
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:
         return self.recorder.value_of(tensor).holds
+
+
+def _filled_up(condition: Expression, size: Expression, other: Expression) -> Expression | None:
+    """A size written for all sizes that is filled up to a multiple where a condition does not hold: where `n % 4 == 0`
+    does not, `n + 4 - n % 4`."""
+    divisor, terms = (other - size).terms()
+    if len(terms) != 1:
+        return None
+    ((rest, coefficient),) = terms
+    is_filled = coefficient == -1 and isinstance(rest, Mod) and rest.args[1] == Number(divisor)
+    if not is_filled or condition != Equal.of(rest, Number(0)):
+        return None
+    return size + Mod.of(-rest, Number(divisor))
 
 
 def _said(of_sizes: Expression | None, taken: int) -> Expression | None:

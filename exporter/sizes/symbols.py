@@ -212,7 +212,8 @@ class Symbols(NumbersOfValues):
             return True
         axes = expression.free_symbols if along is None else expression_of_size(along).free_symbols
         occupied = {each: self._ranges[each] & _OCCUPIED for each in axes & self._ranges.keys()}
-        return bool(bounds(expression, {**self._ranges, **self._read, **occupied}).lower >= 0)
+        ranges = {**self._ranges, **self._read, **occupied}
+        return bounds(expression, ranges).lower >= 0 or in_order(Number(0), expression, ranges)
 
     @contextmanager
     def where(self, condition: Expression) -> Iterator[None]:

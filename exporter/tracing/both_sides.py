@@ -16,13 +16,17 @@ from msgspec.structs import replace
 
 from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.recording.reads import Read
+from onnx_parity.exporter.tracing.capture_errors import is_branch
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.tracing.traced import Traced
 
-__all__ = ["joining_sizes", "joining_values", "keeps_shapes"]
+__all__ = ["Place", "asked_at", "joining_sizes", "joining_values", "keeps_shapes", "lines_alone"]
+
+#: A file and a line.
+Place = tuple[str, int]
 
 #: The most questions of which both sides are recorded.
 _MOST_JOINED = 12
@@ -39,9 +43,24 @@ def joining_sizes(attempt: Attempt, answers: Collection[Answer], functions: Sequ
         return None
     from onnx_parity.exporter.torch_inside.loops.structured_code import functions_at
 
-    places = {(known.origin.file, known.origin.line) for known in answers}
-    structured = attempt.structured | functions_at(functions, places)
+    structured = attempt.structured | functions_at(functions, {*map(_place, answers)})
     return replace(attempt.deciding(Decision.PATHS), structured=structured, joined=joined)
+
+
+def lines_alone(answers: Sequence[Answer]) -> list[Place]:
+    """The lines whose branches are joined one after the other where all together cannot be, if they are few."""
+    branches = [each for each in answers if is_branch(each)]
+    lines = dict.fromkeys(map(_place, branches))
+    return [*lines] if 1 < len(lines) <= len(branches) <= _MOST_ALONE else []
+
+
+def asked_at(place: Place | None, answers: Sequence[Answer]) -> list[Answer]:
+    """The branches of a line, or all."""
+    return [each for each in answers if is_branch(each) and place in (None, _place(each))]
+
+
+def _place(answer: Answer) -> Place:
+    return answer.origin.file, answer.origin.line
 
 
 def joining_values(attempt: Attempt, reads: Sequence[Read], functions: Sequence[FunctionType]) -> Iterator[Attempt]:
@@ -64,8 +83,8 @@ def joining_values(attempt: Attempt, reads: Sequence[Read], functions: Sequence[
 
 
 def keeps_shapes(traced: Traced, attempt: Attempt, wanted: ToRecord) -> bool:
-    """Whether both sides of branches on values return the same shapes, if the opset wants these."""
-    if not (wanted.options.same_shapes and attempt.joined_at):
+    """Whether both sides of branches return the same shapes, if the opset wants these."""
+    if not (wanted.options.same_shapes and (attempt.joined or attempt.joined_at)):
         return True
     from onnx_parity.exporter.tracing.branches_on_sizes import returns_other_shapes
 

@@ -4,9 +4,8 @@ The first attempt is the cheapest: without symbols, if no axis is dynamic. What 
 `Reconsider`, raised at the place that needs the decision, and the program is recorded again with it. Where all
 decisions that would help have been taken, the program is refused.
 
-Four layers see each operator, from the outside in: the composite kernels of `dispatch/composites.py`,
-functionalization, the recorder (`recording/recorder.py`), and the result cache of the fake tensors
-(`recording/fakes/result_cache.py`).
+Four layers see each operator, from the outside in: composite kernels (`dispatch/composites.py`), functionalization,
+the recorder (`recording/recorder.py`), and the result cache of the fake tensors (`recording/fakes/result_cache.py`).
 
 `dispatch/functional.py` turns views and writes in place into operators without side effects. Buffers are passed in as
 arguments, so that a write to one becomes visible: its new value arrives as a final `copy_`, which is not part of the
@@ -36,15 +35,14 @@ from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTria
 from onnx_parity.exporter.recording.reads import Altered, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
+from onnx_parity.exporter.tracing import both_sides
 from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes, not_stated, reads_not_stated
 from onnx_parity.exporter.tracing.attempt import FailedThere, record
-from onnx_parity.exporter.tracing.both_sides import joining_sizes, joining_values, keeps_shapes
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
     contradicted_by_example,
     failed_while_recorded,
     fixed_axes,
-    is_branch,
     refuse_fixed_numbers,
     refuse_ignored_inputs,
     warn_of_static_axes,
@@ -70,9 +68,8 @@ _OF_SYMBOLS = (TypeError, AttributeError)
 def trace(wanted: ToRecord, axes: Axes) -> Traced:
     """Record a program whose axes are dynamic as `axes` says.
 
-    Axes with `Dim.AUTO` that the program fixes become static; so do those of `dynamic_axes` if the program runs with no
-    other size, with a warning. Any other axis that it fixes is an error. An input that only decided what was recorded
-    is an error too, unless `allow_ignored_inputs`.
+    Axes with `Dim.AUTO` that it fixes become static; so do those of `dynamic_axes` if it runs with no other size, with
+    a warning. Any other that it fixes is an error, as is an input that only decides, unless `allow_ignored_inputs`.
     """
     return _Tracing(wanted, axes).traced()
 
@@ -138,18 +135,16 @@ class _Tracing:
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
             return self.traced(fewer_than=fewer_than)
         is_right = self._is_right_with_other_values(traced)
-        if (looped := self._with_loops_by_values(traced)) is not None:
-            return looped
-        if (joined := self._with_branches_by_values(traced)) is not None:
-            return joined
-        if len(traced.reads) >= fewer_than or not keeps_shapes(traced, self._attempt, self._wanted):
+        for with_parts_by_values in (self._with_loops_by_values, self._with_branches_by_values):
+            if (found := with_parts_by_values(traced)) is not None:
+                return found
+        options = self._wanted.options
+        if len(traced.reads) >= fewer_than or not both_sides.keeps_shapes(traced, self._attempt, self._wanted):
             raise CaptureError("the program reads as many values otherwise")
         if traced.text is not None and not is_right:
-            raise CaptureError(
-                f"the program makes a text of a tensor or of a dynamic size{traced.text.placed}, and what it computes "
-                "depends on the text, which a model cannot make: compute with the numbers themselves"
-            )
-        options = self._wanted.options
+            made = f"the program makes a text of a tensor or of a dynamic size{traced.text.placed}"
+            why = "what it computes depends on the text, which a model cannot make: compute with the numbers themselves"
+            raise CaptureError(f"{made}, and {why}")
         if traced.reads and not options.allow_ignored_inputs:
             refuse_fixed_numbers(traced.numbers, looked_at(traced.reads))
             refuse_ignored_inputs(traced.graph, looked_at(traced.reads))
@@ -200,22 +195,32 @@ class _Tracing:
 
     def _with_both_sides(self, found: AxesFixed) -> Attempt | None:
         """The next attempt for a program that fixes axes, with both sides of its questions; None if that was tried."""
-        joining = joining_sizes(self._attempt, found.branches, self._functions)
+        joining = both_sides.joining_sizes(self._attempt, found.branches, self._functions)
         if joining is not None and not self._attempt.joined:
             self._as_written = self._attempt.deciding(Decision.AS_WRITTEN)
         return joining
 
     def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
-        """The recording with both sides of its branches, and of those within them, as far as they can be recorded."""
-        from onnx_parity.exporter.tracing.branches_on_sizes import returns_other_shapes
+        """The recording with both sides of its branches, and of those within them, as far as they can be recorded: of
+        all together, or of those of one line after the other, where those of another line prevent it."""
+        traced, branches = self._joined_at(None, traced, branches)
+        for place in both_sides.lines_alone(not_stated(branches, traced.graph.axis_names, self._wanted.options.assume)):
+            traced, branches = self._joined_at(place, traced, branches)
+        return traced, branches
 
-        stated, is_older = self._wanted.options.assume, self._wanted.options.same_shapes
-        before, asked = self._attempt, not_stated(branches, traced.graph.axis_names, stated)
-        while joining := joining_sizes(self._attempt, [*filter(is_branch, asked)], self._functions):
+    def _joined_at(
+        self, place: both_sides.Place | None, traced: Traced, branches: list[Answer]
+    ) -> tuple[Traced, list[Answer]]:
+        """The same for the branches of a line, or for all."""
+        stated, before = self._wanted.options.assume, self._attempt
+        asked = not_stated(branches, traced.graph.axis_names, stated)
+        while joining := both_sides.joining_sizes(self._attempt, both_sides.asked_at(place, asked), self._functions):
             self._attempt = joining
             try:
                 joined = self._recorded_at_last()
-                if self._layouts_that_decide(joined) or (is_older and returns_other_shapes(joined.graph)):
+                is_worse = len(joined.reads) >= len(branches) + len(traced.reads)
+                keeps_shapes = both_sides.keeps_shapes(joined, self._attempt, self._wanted)
+                if is_worse or self._layouts_that_decide(joined) or not keeps_shapes:
                     break
                 joined, asked = self._with_branches_that_matter(joined)
             except (OnnxExporterError, AxesFixed):
@@ -248,7 +253,7 @@ class _Tracing:
     def _with_branches_by_values(self, traced: Traced) -> Traced | None:
         """The recording with both sides of branches on values, as far as they can be recorded; None where none can."""
         asked = reads_not_stated(traced.reads, self._wanted.options.assume)
-        for joining in joining_values(self._attempt, asked, self._functions):
+        for joining in both_sides.joining_values(self._attempt, asked, self._functions):
             if (joined := self._with_fewer_reads(joining, traced)) is not None:
                 return joined
         return None
@@ -417,12 +422,10 @@ class _Tracing:
         turned: frozenset[int] = frozenset(),
         is_second_call: bool = False,
     ) -> Traced | None:
-        denied = denied ^ also_denied
-        variant = Variant(
-            denied, empty, sizes, altered=altered, layouts=layouts, turned=turned, is_second_call=is_second_call
-        )
-        attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS) if layouts else self._attempt
-        attempt = replace(attempt, variant=variant)
+        denied ^= also_denied
+        variant = Variant(denied, empty, sizes, None, altered, layouts, turned, is_second_call=is_second_call)
+        decided = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS) if layouts else self._attempt
+        attempt = replace(decided, variant=variant)
         with silent():  # The program warns of what is not so for the example.
             other = None if attempt in self._failing else self._recorded_in(self._wanted, attempt)
         if other is None:
@@ -459,11 +462,8 @@ class _Tracing:
                 raise NotRecorded from error
 
     def _recorded(self, wanted: ToRecord, attempt: Attempt, *, is_last: bool = False) -> Traced:
-        """Record the program in one attempt, and leave it and its arguments as they were.
-
-        If it is to be recorded again, what the program may still hold of this attempt is kept, to be removed after the
-        last.
-        """
+        """Record the program in one attempt, and leave it and its arguments as they were. If it is recorded again, what
+        the program may still hold of this attempt is kept, to be removed after the last."""
         survivors, outer = Survivors(), sys.exception()
         try:
             surroundings = capturing_surroundings(with_symbols=attempt.has(Decision.SYMBOLS))

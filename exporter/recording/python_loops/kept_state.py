@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ _OTHERS = (
     torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, type,
     FunctionType, BuiltinFunctionType, MethodType, ModuleType,
 )  # fmt: skip
-_CONTAINERS = (list, tuple, set, frozenset, deque, bytearray, Mapping)
+_CONTAINERS = (list, tuple, set, frozenset, deque, bytearray, dict, MappingProxyType)
 _FLAGS = frozenset({bool, str, bytes, type(None)})
 _PLAIN = _FLAGS | {int, float}
 #: How many objects are looked at.
@@ -83,18 +83,24 @@ def objects_within(values: Iterable[Any], but: Set[int] = frozenset()) -> list[A
         if type(value) in _PLAIN or isinstance(value, _OTHERS) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, _CONTAINERS):
+        is_container, has_attributes = isinstance(value, _CONTAINERS), hasattr(value, "__dict__")
+        if is_container:
             waiting.extend(_items(value))
-        elif hasattr(value, "__dict__"):
+        if has_attributes:
             waiting.extend(vars(value).values())
-        else:
-            continue
-        found.append(value)
+        if is_container or has_attributes:
+            found.append(value)
     return found
 
 
 def _items(container: Any) -> list[Any]:
-    return [*container, *container.values()] if isinstance(container, Mapping) else [*container]
+    """What a container holds, by the methods of Python's own classes: those of a class that is derived from them may do
+    anything, such as importing all modules of a library."""
+    if isinstance(container, dict):
+        return [*dict.keys(container), *dict.values(container)]
+    if isinstance(container, MappingProxyType):
+        return [*container, *container.values()]
+    return [*next(each for each in _CONTAINERS if isinstance(container, each)).__iter__(container)]
 
 
 def _state(value: Any) -> Any:

@@ -129,6 +129,7 @@ def test_drawn_expressions_have_the_values_of_python(seed: int) -> None:
         (of.FloorDiv.of(6 * N * M, 3 * M), "2*n"),
         (of.FloorDiv.of(N, 2 * M), "(n//(2*m))"),
         (of.Mod.of(4 * N + M + 5, Number(4)), "((m + 1) % 4)"),
+        (of.Mod.of(N - of.Mod.of(M, Number(8)) + 9, Number(4)), "((n - m + 1) % 4)"),
         (of.Max.of(N - 2, Number(0)), "max(0, n - 2)"),
         (of.Max.of(N, N + 1, of.Max.of(N, M)), "max(m, n + 1)"),
         (of.FloatMul.of(of.ToFloat.of(N), Number(0.5)), "n * 0.5"),
