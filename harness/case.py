@@ -115,6 +115,8 @@ class Declaration:
     because: str = ""
     #: Why the cases of an operator do not run again with a NaN among their inputs; empty if they do.
     without_nan: str = ""
+    #: Why no sizes are drawn for the cases of an operator; empty if they are.
+    without_draws: str = ""
     #: From an opset on, how many nodes this exporter's models have at most, those of branches and bodies among them.
     nodes: Mapping[int, int] = field(default_factory=dict)
     train: bool = False
@@ -251,6 +253,7 @@ class _Declare:
         signed_zeros: bool = True,
         because: str = "",
         without_nan: str = "",
+        without_draws: str = "",
         nodes: Mapping[int, int] | None = None,
         train: bool = False,
         tier: str | None = None,
@@ -267,9 +270,9 @@ class _Declare:
         than the example's, and 0 where the program takes it). `tolerance` replaces the oracle's own, in all dtypes or
         in those that it names, and `signed_zeros=False` accepts zeros of either sign; each needs a `because`.
         An operator's cases run again in onnxruntime with a NaN in the place of a number, unless `without_nan` says why
-        not. `nodes={17: 1}` says that this exporter's models have one node at most from opset 17 on; other exporters'
-        may have more. `tier` is the smallest one in which the cases run: by default smoke for operators, and default
-        for models unless they are small.
+        not, and the full tier draws other sizes for them, unless `without_draws` does. `nodes={17: 1}` says that this
+        exporter's models have one node at most from opset 17 on; other exporters' may have more. `tier` is the smallest
+        one in which the cases run: by default smoke for operators, and default for models unless they are small.
         """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
@@ -311,6 +314,7 @@ class _Declare:
             signed_zeros=signed_zeros,
             because=because,
             without_nan=without_nan,
+            without_draws=without_draws,
             nodes=dict(nodes or {}),
             train=train,
             tier=_tier(place, tier) if tier is not None else self.usual_tier,

@@ -73,6 +73,11 @@ linspace_dtype = op(
     lambda x, dtype: torch.linspace(3, 20, 7, dtype=dtype), floats(1), dtype=[torch.int32, torch.float64]
 )
 linspace_tensors = op(lambda x, end: torch.linspace(x, end, 6), floats(), end=[floats(), 3.0])
+#: The middle of an odd number of steps is computed from the end, which may be another number by a rounding.
+linspace_middle = op(
+    lambda x: (torch.linspace(x - 0.5, x + 0.5, 3) == x, torch.linspace(x, 3, 1) - x), given(0.266924113035202),
+    dtypes=[torch.float32],
+)  # fmt: skip
 linspace_of_tensors = op(
     lambda x, dtype: (torch.linspace(x, 18, 6, dtype=dtype), torch.linspace(x, 11, 5, dtype=dtype)),
     given(-3.0),

@@ -229,6 +229,11 @@ fused_no_casts = op(
 fused_sizes = op(
     lambda x: x.view(x.shape[0] * 1, x.shape[1] * x.shape[2]), floats(2, 3, 4), nodes={7: 1}, dynamic=BATCH
 )
+#: onnxruntime's optimiser makes a norm of these, whose scale may not have more features than the input.
+fused_norm_of_one_feature = op(
+    lambda x, scale, bias: scale * ((d := x - x.mean(-1, True)) / (d.pow(2).mean(-1, True) + 1e-5).sqrt()) + bias,
+    floats(2, 1), floats(3), floats(3),
+)  # fmt: skip
 #: onnxruntime's optimiser makes one operator of a product and a factor, which has the factor in float32.
 scaled_products_of_doubles = op(
     lambda x, y: (x @ y * 0.1, x / 3 @ y, (y.mT @ x.mT).mT / 0.7 * 2, (x @ y).reshape(3, 2) * 0.1),

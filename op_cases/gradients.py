@@ -276,7 +276,7 @@ def slope_in_branches(x: torch.Tensor) -> object:
 
 
 def layers(x: torch.Tensor) -> torch.Tensor:
-    weight = torch.linspace(-1, 1, 12).reshape(3, 4)
+    weight = torch.linspace(-1, 1, 12, dtype=x.dtype).reshape(3, 4)
     return torch.sigmoid(F.linear(x, weight))
 
 

@@ -85,7 +85,13 @@ lstm_unbatched_states = op(nn.LSTM, _UNBATCHED, (floats(1, 3), floats(1, 3)), **
 gru_unbatched = op(nn.GRU, _UNBATCHED, **_SIZES, num_layers=[1, 2], without_nan=_NAN_LIMITED)
 rnn_unbatched = op(nn.RNN, _UNBATCHED, **_SIZES)
 lstm_of_no_sequences = op(
-    nn.LSTM, floats(3, 2, 4), **_SIZES, dynamic={"x": {1: "batch"}}, sizes={"batch": [0]}, tier="full"
+    nn.LSTM,
+    floats(3, 2, 4),
+    **_SIZES,
+    dynamic={"x": {1: "batch"}},
+    sizes={"batch": [0]},
+    tier="full",
+    without_nan=_NAN_LIMITED,
 )
 lstm_projection = op(
     nn.LSTM,

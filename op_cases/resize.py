@@ -49,12 +49,19 @@ area_of_another = op(
     dynamic={"x1": {2: "height", 3: "width"}},
     tier="default",
 )
-bilinear_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (1, 1)], **_BILINEAR, **_ANY_HEIGHT)
+bilinear_size = op(
+    F.interpolate,
+    _PLANE,
+    size=[(14, 10), (9, 8), (3, 2), (1, 1)],
+    **_BILINEAR,
+    **_ANY_HEIGHT,
+    without_nan=_NAN_TIMES_ZERO,
+)
 bilinear_dtypes = op(
     F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=FLOATS
 )
 trilinear = op(F.interpolate, _SPACE, scale_factor=[2, 1.5], **_TRILINEAR)
-trilinear_size = op(F.interpolate, _SPACE, size=[(8, 3, 4), (1, 2, 2)], **_TRILINEAR)
+trilinear_size = op(F.interpolate, _SPACE, size=[(8, 3, 4), (1, 2, 2)], **_TRILINEAR, without_nan=_NAN_TIMES_ZERO)
 bicubic = op(F.interpolate, _PLANE, scale_factor=[2, 1.5, 0.5, 1.7], **_BICUBIC, **_ANY_HEIGHT)
 bicubic_size = op(F.interpolate, _PLANE, size=[(14, 10), (3, 8), (1, 1)], **_BICUBIC)
 bicubic_dtypes = op(F.interpolate, floats(1, 2, 4, 3), scale_factor=1.5, mode="bicubic", dtypes=FLOATS)

@@ -59,10 +59,11 @@ class Draw:
 
 
 def can_be_drawn(declaration: Declaration) -> bool:
-    """Whether there is anything to draw: an operator with an input whose values are not fixed."""
+    """Whether there is anything to draw, and may be: an operator with an input whose values are not fixed."""
     return (
         type(declaration) is Declaration
         and declaration.kind is Kind.OPERATOR
+        and not declaration.without_draws
         and any(not isinstance(maker, Given) and maker.shape for maker in _makers(declaration.inputs))
     )
 

@@ -35,6 +35,8 @@ _TORCH_DTYPES = frozenset(
 )
 
 
+#: The driver of least squares to which torch gives pivots that it has not set, so that results vary from run to run.
+_WITH_UNSET_PIVOTS = "gelsy"
 #: The seeds of the survey. There are two, because a random operator may return the same results for the values of one.
 _OF_SURVEY = (0, 1)
 
@@ -89,7 +91,7 @@ class Sample:
     @property
     def is_usable(self) -> bool:
         """Whether it has a tensor, and torch returns the same plain tensors each time."""
-        if not self.tensors or not all(map(_is_plain, self.tensors)):
+        if not self.tensors or not all(map(_is_plain, self.tensors)) or _WITH_UNSET_PIVOTS in self.leaves:
             return False
         try:
             once, again = (self._outputs(seed) for seed in (0, 1))

@@ -72,14 +72,14 @@ def arange(g: Graph, end: Number, start: Number = 0, step: Number = 1, dtype: ob
 
 @lowering("aten::linspace")
 def linspace(g: Graph, start: Operand, end: Operand, steps: int, dtype: object = None) -> Value:
-    """Computed from both ends towards the middle, as in torch, so that both ends are exact"""
+    """Computed from both ends towards the middle, as in torch, which computes the middle itself from the end"""
     if not isinstance(start, Value) and not isinstance(end, Value):
         return g.const(torch.linspace(start, end, steps, dtype=g.out.dtype))  # type: ignore[arg-type]
     wide = g.out.dtype if g.out.dtype.is_floating_point else torch.float64
     low, high = (g.promote(g.promote(x, dtype=g.out.dtype)[0], dtype=wide)[0] for x in (start, end))
     step = g.op("Div", g.op("Sub", high, low), max(steps - 1, 1))
     indices = torch.arange(steps)
-    is_first_half = indices < (steps + 1) // 2
+    is_first_half = indices < max(steps // 2, 1)
     offset = g.op("Mul", step, g.const(torch.where(is_first_half, indices, indices - (steps - 1)), wide))
     base = g.where(g.const(is_first_half), low, high)
     return g.cast(g.op("Add", base, offset), g.out.dtype)

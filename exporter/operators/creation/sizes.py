@@ -80,7 +80,7 @@ def space_from_both_ends(start: Any, end: Any, steps: Any, device: Any = None) -
     start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
     places = torch.arange(steps, dtype=wide, device=device)
     step = (end - start) / torch.sym_max(steps - 1, 1)
-    return torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
+    return torch.where(places < torch.sym_max(steps // 2, 1), start + step * places, end - step * (steps - 1 - places))
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------

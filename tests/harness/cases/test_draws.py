@@ -175,6 +175,7 @@ def test_layouts_keep_the_values() -> None:
 
 
 def test_only_operators_with_sizes_are_drawn() -> None:
+    assert not can_be_drawn(op(torch.relu, floats(2), without_draws="it is only an example"))
     assert can_be_drawn(_PRODUCT)
     assert not can_be_drawn(op(torch.relu, given([1.0, 2.0])))
     assert not can_be_drawn(op(torch.relu, ints()))
