@@ -5,6 +5,8 @@ Those that branch on values, or end by them, are in `tests/exporter/recording/py
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -137,9 +139,39 @@ def _ended_by_else(x: Tensor) -> tuple[Tensor, int]:
     return total, place
 
 
+@dataclass
+class _Moments:
+    total: Tensor
+    squares: Tensor
+    count: int = 0
+
+
+def _objects(x: Tensor) -> tuple[Tensor, int]:
+    moments = _Moments(torch.zeros(3, dtype=x.dtype), torch.zeros(3, dtype=x.dtype))
+    for row in x:
+        moments = _Moments(moments.total + row, moments.squares + row * row, moments.count + 1)
+    return moments.squares - moments.total, moments.count
+
+
+def _told_by_a_flag(x: Tensor) -> _Moments:
+    centred = True
+    if x.shape[0] == 1:
+        centred = False
+    if centred:
+        x = x - x.mean(0)
+    return _Moments(x.sum(0), (x * x).sum(0))
+
+
+def _object_of_a_branch(x: Tensor) -> Tensor:
+    moments = _told_by_a_flag(x)
+    return moments.total + moments.squares
+
+
 loop_left = op(_left, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_left_by_return = op(_returned, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_triangle = op(_triangle, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_while_true = op(_while_true, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_left_elsewhere = op(_left_elsewhere, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_ended_by_else = op(_ended_by_else, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+loop_with_objects = op(_objects, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+branch_with_objects = op(_object_of_a_branch, floats(5, 3), dynamic=ROWS, sizes={"rows": (1, 2, 7)})

@@ -287,14 +287,14 @@ def spelled_in(frame: FrameType | None) -> str:
 
 
 def _condition_in(spelled: str) -> str:
-    """The condition of an `if` or a `while`; any other text unchanged."""
+    """The condition of an `if`, a `while` or an `assert`; any other text unchanged."""
     keyword, _, rest = spelled.partition(" ")
-    if keyword in ("if", "elif", "while"):
-        for end in (place for place, sign in enumerate(rest) if sign == ":"):
+    if keyword in ("if", "elif", "while", "assert"):
+        for end in (place for place, sign in enumerate(rest) if sign == ("," if keyword == "assert" else ":")):
             with suppress(SyntaxError):
                 ast.parse(rest[:end], mode="eval")
                 return rest[:end]
-    return spelled
+    return rest if keyword == "assert" else spelled
 
 
 def last_user_line(error: BaseException) -> tuple[str, int]:

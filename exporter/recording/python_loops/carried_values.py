@@ -30,6 +30,7 @@ from onnx_parity.exporter.recording.python_loops.places import (
     lists_in,
     together,
     with_differing,
+    with_objects_opened,
 )
 from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
 from onnx_parity.exporter.sizes.looped import Parts
@@ -215,7 +216,7 @@ class CarriedValues:
                 leaves += self._given[len(leaves) : len(leaves) + len(place.leaves)]
                 continue
             others |= bool(place.lists) and self._has_other_lists(place, value)
-            value = with_differing(value, place.form)
+            value = with_differing(with_objects_opened(value, self._kept, place.leaves), place.form)
             form, own = self._apart(value, but=value if place.name is None else None)
             if form != place.form:
                 own = self._joined(place, value, form, own)
@@ -392,7 +393,7 @@ class CarriedValues:
             place.form, place.leaves = form, [*place.leaves, *[UNSET] * (len(leaves) - len(known))]
             return leaves
         if place.name is not None:
-            by_value = self._apart(start, but=start)
+            by_value = self._apart(with_objects_opened(start, self._kept), but=start)
             if by_value[0] == form:
                 place.form, place.leaves = by_value
                 return leaves

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 import torch
 
+from onnx_parity.exporter.containers import closed, opened
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.recording.leaves import UNSET, Leaf
 from onnx_parity.exporter.recording.python_loops.columns import is_list
@@ -32,6 +34,7 @@ __all__ = [
     "fill",
     "together",
     "with_differing",
+    "with_objects_opened",
 ]
 
 
@@ -137,7 +140,7 @@ def together(
         else:
             leaf = next(leaves)
             parts.append(replaced.get(id(leaf), leaf))
-    value = pytree.tree_unflatten(parts, form.spec)
+    value = closed(pytree.tree_unflatten(parts, form.spec))
     return torch.Size(value) if form.is_size else value
 
 
@@ -151,6 +154,19 @@ def with_differing(value: Any, form: Form) -> Any:
     """A list that loops have filled, with those leaves as lists of the model that are such in a structure."""
     of_items = form.lists[0] if len(form.lists) == 1 else None
     return value.with_lists(of_items.differ) if isinstance(value, GrownList) and of_items is not None else value
+
+
+def with_objects_opened(value: Any, kept: Container[int], before: Sequence[Leaf] = ()) -> Any:
+    """A value with the objects of dataclasses within it taken apart, but for those that it had before, and for those
+    within containers of these identities."""
+    parts, spec = pytree.tree_flatten(value, is_leaf=lambda each: id(each) in kept and each is not value)
+    known = {*map(id, before)}
+    is_new = [is_dataclass(part) and not isinstance(part, type) and id(part) not in known for part in parts]
+    if not any(is_new):
+        return value
+    return pytree.tree_unflatten(
+        [opened(part) if opens else part for part, opens in zip(parts, is_new, strict=True)], spec
+    )
 
 
 def fill(container: Any, value: Any) -> None:
