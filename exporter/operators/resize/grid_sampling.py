@@ -18,7 +18,7 @@ from onnx_parity.exporter.lowering.opsets.spatial import Interpolation, OffImage
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.recording.fakes.broadcasting import has_unknown_sizes
-from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, are_on_one_device, describe
+from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device, describe
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 
@@ -44,7 +44,7 @@ def at_points(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, 
     # The size of what a branch computes may be known only in the branch.
     fits = fits and (image.shape[0] == points.shape[0] or has_unknown_sizes([grid]))
     is_plain = fits and image.dtype == points.dtype and image.dtype.is_floating_point and 0 not in image.shape[2:]
-    if not is_plain or not are_contiguous(input) or not are_on_one_device(input, grid):
+    if not is_plain or not are_on_one_device(input, grid):
         return NotImplemented
     return Contiguous(image.dtype, (*input.shape[:2], *grid.shape[1:-1]))
 
