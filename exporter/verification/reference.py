@@ -162,6 +162,7 @@ class Measurement(Generic[_Inputs]):
         #: For each output, or one for all.
         self._signed_zeros = [signed_zeros] if isinstance(signed_zeros, bool) else signed_zeros or [True]
         self._followed: list[list[Float64Array] | None] = []
+        self._inexact: dict[np.dtype[Any], list[list[Float64Array]]] = {}
 
     @cached_property
     def exact(self) -> list[Float64Array] | None:
@@ -235,8 +236,11 @@ class Measurement(Generic[_Inputs]):
         """The outputs in float64 where each operator of the program is as wrong as it may be in a dtype."""
         if self._twin is None:
             return []
-        runs = (self._twin.outputs(self._inputs, inexact=Inexact(dtype, seed)) for seed in range(MOVES))
-        return [outputs for outputs in runs if outputs is not None]
+        found = self._inexact.get(dtype)
+        if found is None:
+            runs = (self._twin.outputs(self._inputs, inexact=Inexact(dtype, seed)) for seed in range(MOVES))
+            found = self._inexact[dtype] = [outputs for outputs in runs if outputs is not None]
+        return found
 
     def _after(self, seed: int) -> list[Float64Array] | None:
         """The outputs in float64 for inputs that are changed, in the order of the seeds."""

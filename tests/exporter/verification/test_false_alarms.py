@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import onnx_parity
+from onnx_parity.exporter.verification.float64 import Inexact
+from onnx_parity.exporter.verification.reference import MOVES
 from tests.thinned import one_in
 
 SEEDS = range(10)
@@ -95,6 +97,24 @@ def test_what_cancels_by_operators_of_the_program(f: Any, at: Any, seed: int) ->
     """No digit is left, and the signs of what is left are those of roundings."""
     torch.manual_seed(seed)
     onnx_parity.export(f, (at(),), verify=True)
+
+
+def test_the_program_runs_with_wrong_operators_once_for_all_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Counting(Inexact, frozen=True):
+        def spoil(self, func: Any, arguments: Any, result: Any) -> None:
+            if func is torch.ops.aten.tanh.default:
+                asked.append(self.seed)
+            super().spoil(func, arguments, result)
+
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        lost = 1 - torch.tanh(x)
+        return [lost * factor for factor in range(1, 7)]
+
+    monkeypatch.setattr("onnx_parity.exporter.verification.reference.Inexact", Counting)
+    onnx_parity.export(program, (torch.linspace(5, 7, 50),), verify=True)
+    assert asked == [*range(MOVES)]
 
 
 def test_whether_an_element_is_a_number_may_depend_on_rounding() -> None:
