@@ -29,7 +29,7 @@ def _every_other(x: Tensor) -> Tensor:
 
 
 def _first_and_last(x: Tensor) -> Tensor:
-    state = torch.zeros(3)
+    state = torch.zeros(3, dtype=x.dtype)
     for i, row in enumerate(x):
         state = row * 2 if i == 0 else torch.tanh(state + row)
         if i < x.shape[0] - 1:
@@ -49,12 +49,12 @@ def _filtered(x: Tensor) -> Tensor:
 
 
 def _resets(x: Tensor) -> Tensor:
-    part, total, count, is_on = torch.zeros(3), torch.zeros(3), 0, True
+    part, total, count, is_on = x.new_zeros(3), x.new_zeros(3), 0, True
     for row in x:
         part, count = part + row, count + 1
         if count == 2:
             total = total + part * part if is_on else total - part
-            part, count, is_on = torch.zeros(3), 0, not is_on
+            part, count, is_on = x.new_zeros(3), 0, not is_on
     return total + part
 
 
@@ -90,7 +90,7 @@ def _left(x: Tensor) -> Tensor:
 
 
 def _returned(x: Tensor) -> Tensor:
-    total = torch.zeros(3)
+    total = torch.zeros(3, dtype=x.dtype)
     for i, row in enumerate(x):
         if i * i > len(x):
             return total
@@ -110,7 +110,7 @@ def _triangle(x: Tensor) -> Tensor:
 
 
 def _while_true(x: Tensor) -> tuple[Tensor, int]:
-    i, total = 0, torch.zeros(3)
+    i, total = 0, torch.zeros(3, dtype=x.dtype)
     while True:
         if not i < x.shape[0]:
             return total, i
@@ -126,7 +126,7 @@ def _left_elsewhere(x: Tensor) -> Tensor:
 
 
 def _ended_by_else(x: Tensor) -> tuple[Tensor, int]:
-    total, place, found = torch.zeros(3), -1, False
+    total, place, found = torch.zeros(3, dtype=x.dtype), -1, False
     for i, row in enumerate(x):
         if i == 4:
             found, place = True, i

@@ -431,7 +431,7 @@ class Sides(nn.Module):
 fewer_for_sides = op(Sides, floats(2, 3, 6))
 fewer_no_rows_of_branches = op(
     lambda x, y: torch.cond(
-        x.sum() > 0, lambda h: h.reshape(2, 3, 5) * 1, lambda h: torch.zeros(2, 3, 5), (x.reshape(6, 4) @ y,)
+        x.sum() > 0, lambda h: h.reshape(2, 3, 5) * 1, lambda h: h.new_zeros(2, 3, 5), (x.reshape(6, 4) @ y,)
     ),
     floats(2, 3, 4),
     floats(4, 5),

@@ -46,8 +46,8 @@ def _backwards(x: Tensor) -> Tensor:
 
 
 def _of_several(x: Tensor) -> tuple[Tensor, Any]:
-    state: dict[str, Any] = {"sum": torch.zeros(x.shape[1]), "count": 0}
-    low, high = torch.zeros(()), (torch.ones(()),)
+    state: dict[str, Any] = {"sum": torch.zeros(x.shape[1], dtype=x.dtype), "count": 0}
+    low, high = x.new_zeros(()), (x.new_ones(()),)
     for one, other in zip(x[:-1], x[1:] * 1, strict=True):
         state["sum"] = state["sum"] + one * other
         state["count"] += 2
@@ -65,7 +65,7 @@ def _first_differs(x: Tensor) -> Tensor:
 
 
 def _while(x: Tensor) -> tuple[Tensor, Tensor]:
-    i, count, total = x.shape[0], 0, torch.zeros(x.shape[1])
+    i, count, total = x.shape[0], 0, torch.zeros(x.shape[1], dtype=x.dtype)
     while i > 0:
         i //= 2
         count += 1
@@ -261,7 +261,7 @@ def _over_all_pairs(x: Tensor) -> Tensor:
 reduced = op(
     lambda x: (
         functools.reduce(lambda a, b: a * 0.5 + b, x.unbind(0)),
-        functools.reduce(torch.maximum, x.unbind(0), torch.zeros(3)),
+        functools.reduce(torch.maximum, x.unbind(0), torch.zeros(3, dtype=x.dtype)),
         torch.stack(list(itertools.accumulate(x.unbind(0), lambda a, b: a * 0.9 + b))),
     ),
     floats(5, 3),

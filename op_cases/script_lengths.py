@@ -38,7 +38,7 @@ def padded(x: Tensor) -> Tensor:
 def padded_in_front(x: Tensor) -> Tensor:
     missing = 4 - x.size(1)
     if missing > 0:
-        x = torch.cat([torch.full([x.size(0), missing], 2.5), x], dim=1)
+        x = torch.cat([torch.full([x.size(0), missing], 2.5, dtype=x.dtype), x], dim=1)
     elif missing < 0:
         x = x[:, -missing:]
     return x.reshape(x.size(0), 4)
@@ -53,7 +53,7 @@ def filled_up(x: Tensor) -> Tensor:
 
 @scripted
 def written_into(x: Tensor) -> Tensor:
-    y = torch.zeros(x.size(0), 4)
+    y = torch.zeros(x.size(0), 4, dtype=x.dtype)
     if x.size(1) < 4:
         y[:, : x.size(1)] = x
     else:

@@ -118,7 +118,7 @@ def for_enumerate(x: Tensor) -> Tensor:
 
 
 def for_tensor(x: Tensor) -> Tensor:
-    t = torch.zeros(4)
+    t = torch.zeros(4, dtype=x.dtype)
     for row in x:
         t = t * 0.5 + row
     return t
@@ -133,7 +133,7 @@ def for_string(x: Tensor) -> Tensor:
 
 
 def break_continue(x: Tensor) -> Tensor:
-    t = torch.zeros(4)
+    t = torch.zeros(4, dtype=x.dtype)
     for i in range(x.size(0)):
         if bool(x[i].sum() < 0):
             continue

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import identity_matrix, matrix_product
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -22,6 +23,13 @@ _POWERS = 4
 @lowering("aten::linalg_matrix_exp")
 def matrix_exp(g: Graph, self: Value) -> Value:
     """exp(A / 2**n) squared n times, where n is the least for which the 1-norm of A / 2**n is at most 1"""
+    if self.dtype is torch.bfloat16:
+        # onnxruntime has too few kernels of it: each step would be cast.
+        return g.cast(_exponential(g, shaped(g.cast(self, torch.float32), self.shape)), self.dtype)
+    return _exponential(g, self)
+
+
+def _exponential(g: Graph, self: Value) -> Value:
     norms = g.reduce("Max", g.reduce("Sum", g.op("Abs", self), [self.rank - 2], True), [self.rank - 1], True)
     # A norm of at most 1 needs no halving. Others are infinite or NaN, if they have no logarithm below 1100.
     exponent = g.op("Ceil", g.op("Mul", g.op("Log", g.clip(norms, 1, None)), 1 / math.log(2)))

@@ -114,12 +114,19 @@ def quantize(g: Graph, x: Value, scale: Value, zero_point: Value) -> Value:
 def _rounded(
     g: Graph, x: Value, scale: Operand, zero_point: Operand, low: int, high: int, axis: int | None = None
 ) -> Value:
-    """scale (clamp(round(x / scale) + zero_point, low, high) - zero_point); halves are computed as float32, as torch
-    does"""
+    """scale (clamp(round(x / scale) + zero_point, low, high) - zero_point)
+
+    As in torch, halves are computed as float32, and a single scale of float64 is multiplied by in float32.
+    """
     if x.dtype in (torch.float16, torch.bfloat16):
         wide = shaped(g.cast(x, torch.float32), x.sizes)
         scale = g.cast(scale, torch.float32) if isinstance(scale, Value) else scale
         return g.cast(_rounded(g, wide, scale, zero_point, low, high, axis), x.dtype)
+    if x.dtype is torch.float64 and axis is None:
+        scale = g.cast(scale, torch.float32) if isinstance(scale, Value) else g.const(scale, torch.float32)
+        rounded = g.cast(rounded_integers(g, x, scale, zero_point, low, high, axis), torch.float32)
+        from_zero = g.op("Sub", rounded, beside(g, zero_point, torch.float32, x.rank, axis))
+        return g.cast(g.op("Mul", from_zero, scale), torch.float64)
     whole = next((dtype for dtype, (least, most) in RANGES.items() if least <= low and high <= most), None)
     if whole is None or x.dtype is not torch.float32 or not g.has_quantization(axis is not None):
         return _rounded_by_arithmetic(g, x, scale, zero_point, low, high, axis)

@@ -103,6 +103,10 @@ def test_a_case_that_torch_cannot_run_is_the_cases_fault() -> None:
     [
         (NotImplementedError, "\"picky\" not implemented for 'Half'"),
         (RuntimeError, "linalg.inv: Low precision dtypes not supported. Got Half"),
+        (RuntimeError, "Input dtypes must be the same, got: input float, batch1: half, batch2: half"),
+        (RuntimeError, "expected scalar type Half but found Float"),
+        (AssertionError, "Expecting input to have dtype torch.float32, but got dtype: torch.float16"),
+        (RuntimeError, "quantile() input tensor must be either float or double dtype"),
         (RuntimeError, "linalg.pinv(Half{[3, 3]}): expected a tensor of float, double, cfloat or cdouble types"),
     ],
 )
