@@ -131,12 +131,33 @@ def follows_from(condition: Expression, known: Sequence[Expression]) -> bool:
         return False
     (symbol,) = condition.free_symbols
     about = [each for each in known if each.free_symbols == condition.free_symbols]
-    numbers = [abs(int(part)) for each in (condition, *about) for part in parts_of(each) if isinstance(part, Number)]
-    end = math.lcm(*(number or 1 for number in numbers)) + 2 * sum(numbers)
+    numbers = [number for each in (condition, *about) for number in _numbers_in(each)]
+    divisor = math.lcm(*map(_divisor, (condition, *about)))
+    # What is compared with a number is the size divided by so much.
+    end = math.lcm(divisor, *(number or 1 for number in numbers)) + 2 * divisor * sum(numbers)
     if not about or end > _MOST_TRIED:
         return False
-    tried = [size for size in range(end + 1) if all(each.holds_at({symbol: size}) for each in about)]
-    return bool(tried) and all(condition.holds_at({symbol: size}) for size in tried)
+    is_tried = False
+    for size in range(end + 1):
+        if all(each.holds_at({symbol: size}) for each in about):
+            is_tried = True
+            if not condition.holds_at({symbol: size}):
+                return False
+    return is_tried
+
+
+def _numbers_in(expression: Expression) -> list[int]:
+    """The numbers in an expression, each as often as it is there."""
+    if isinstance(expression, Number):
+        return [abs(int(expression))]
+    return [number for each in expression.args for number in _numbers_in(each)]
+
+
+def _divisor(expression: Expression) -> int:
+    """After how many sizes an expression repeats, or goes on as before: `n // 2 // 2` after 4."""
+    within = math.lcm(*map(_divisor, expression.args))
+    by = expression.args[1] if isinstance(expression, FloorDiv | Mod) else None
+    return within * (abs(int(by)) or 1) if isinstance(by, Number) else within
 
 
 def _at_least_zero(condition: Expression) -> Expression | None:

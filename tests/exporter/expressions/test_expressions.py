@@ -26,8 +26,9 @@ from onnx_parity.exporter.expressions.conditions import (
     Unequal,
 )
 from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Symbol, expression_of
+from onnx_parity.exporter.expressions.parsing import parse_condition
 from onnx_parity.exporter.expressions.polynomials import exact_quotient, monomials, reduced
-from onnx_parity.exporter.expressions.solving import in_order, in_short, where_holds
+from onnx_parity.exporter.expressions.solving import follows_from, in_order, in_short, where_holds
 
 N, M, K = (Symbol(name) for name in "nmk")
 RANGES = {N: Range(0, math.inf), M: Range(1, 6), K: Range(2, math.inf)}
@@ -222,3 +223,17 @@ def test_long_expressions_take_no_time() -> None:
     assert size.xreplace({N: 20}) == number
     assert bounds(size, {N: Range(20, 20)}) == Range(number, number)
     assert size.length > 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("condition", "known", "follows"),
+    [
+        # It holds up to a size of 127, far beyond all numbers in it.
+        ("(((n // 2) // 2) // 2) // 2 <= 7", "n % 2 == 0", False),
+        ("((((n // 2) // 2) // 2) // 2) % 2 == 0", "n < 32", False),
+        ("(((n // 2) // 2) // 2) // 2 <= 7", "n <= 127", True),
+        ("(n // 2) // 2 > 7", "((n // 2) // 2) // 2 > 7", True),
+    ],
+)
+def test_conditions_on_sizes_that_are_divided_several_times(condition: str, known: str, follows: bool) -> None:
+    assert follows_from(parse_condition(condition), [parse_condition(known)]) is follows
