@@ -83,13 +83,13 @@ def objects_within(values: Iterable[Any], but: Set[int] = frozenset()) -> list[A
         if type(value) in _PLAIN or isinstance(value, _OTHERS) or id(value) in seen:
             continue
         seen.add(id(value))
-        is_container, has_attributes = isinstance(value, _CONTAINERS), hasattr(value, "__dict__")
-        if is_container:
+        if isinstance(value, _CONTAINERS):
             waiting.extend(_items(value))
-        if has_attributes:
+        elif hasattr(value, "__dict__"):
             waiting.extend(vars(value).values())
-        if is_container or has_attributes:
-            found.append(value)
+        else:
+            continue
+        found.append(value)
     return found
 
 
