@@ -316,10 +316,13 @@ class CarriedValues:
         rows = [pytree.tree_flatten(item) for item in items]
         _, spec = rows[0]
         numbers = tuple(is_number(leaf) for leaf in rows[0][0])
-        if any(row[1] != spec for row in rows) or (place.added or (len(items),))[0] != len(items):
+        if any(row[1] != spec for row in rows):
+            raise self._blocks.error("a loop over a dynamic size adds unlike items to a list: use a list for each")
+        count = place.added[0] if place.added else len(items)
+        if count != len(items):
             raise self._blocks.error(
-                "a loop over a dynamic size adds items of several structures to a list, or not as many in each "
-                "iteration: use a list for each"
+                f"a loop over a dynamic size adds {count} items to a list in one iteration and {len(items)} in "
+                "another: write them to a tensor with a place for each that may be added, and return their number too"
             )
         place.added = len(items), spec, numbers
         columns = [

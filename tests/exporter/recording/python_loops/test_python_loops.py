@@ -321,9 +321,24 @@ def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
     return total
 
 
+def _adds_as_many_as_values_say(x: Tensor) -> Tensor:
+    """As a transducer, which emits up to three tokens for each frame."""
+    found, last = [], torch.zeros(3)
+    for row in x:
+        count = 0
+        while count < 3:
+            last = last * 0.5 + row
+            if last.sum() > 0:
+                break
+            found.append(last)
+            count += 1
+    return torch.stack(found)
+
+
 @pytest.mark.parametrize(
     ("program", "line", "words"),
     [
+        (_adds_as_many_as_values_say, 3, "adds 1 items to a list in one iteration and 2 in another"),
         (_writes_to_items, 3, "writes in place to a tensor that another variable, or a list, has too since an earlier"),
         (_writes_to_what_another_has, 2, "is also one that a script was given or returned or a loop has"),
         (_fills_a_set, 2, "keeps what changes from one iteration to the next elsewhere"),
