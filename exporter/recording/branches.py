@@ -150,13 +150,16 @@ class Branches(Leaves):
 
     @contextmanager
     def where(self, condition: Expression | None) -> Iterator[None]:
-        """A context in which a condition on sizes holds. Without a condition, nothing is known."""
+        """A side of a branch, where a condition on sizes holds. Without a condition, nothing is known."""
         symbols = self.recorder.fakes.symbols
-        if condition is None or symbols is None:
+        if symbols is None:
             yield
-            return
-        with self.recorder.memo.separate(), symbols.where(condition):
-            yield
+        elif condition is None:
+            with symbols.apart():
+                yield
+        else:
+            with symbols.apart(), self.recorder.memo.separate(), symbols.where(condition):
+                yield
 
     def _taken(self, condition: Expression) -> int:
         """The number of the branch that the example takes, for a condition on sizes."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,6 +28,20 @@ class NumbersOfValues(Answers):
         self._read: dict[Symbol, Range] = {}
         #: Those of them that are sizes.
         self._counts: set[Symbol] = set()
+        #: What the program checks.
+        self._assured: set[Expression] = set()
+        #: Numbers that are at most another one wherever the program runs.
+        self._known_orders: set[tuple[Expression, Expression]] = set()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """A side of a branch. What the program checks there, be it by torch, is not known to hold on the other side."""
+        assured, orders, read = {*self._assured}, {*self._known_orders}, dict(self._read)
+        try:
+            yield
+        finally:
+            self._assured, self._known_orders = assured, orders
+            self._read = self._read | read
 
     def _new_number(self, prefix: str, *, is_float: bool = False) -> Symbol:
         symbol = Symbol(f"{prefix}{len(self._read)}", is_float=is_float)

@@ -86,7 +86,6 @@ class Symbols(NumbersOfValues):
         self._example: dict[Symbol, int] = {}
         self._ranges: dict[Symbol, Range] = {}
         super().__init__()
-        self._assured: set[Expression] = set()
         self.answers: dict[Expression, Answer] = {}
         #: The conditions of PyTorch's kernels, of which nothing is said.
         self.kernels: list[Answer] = []
@@ -96,8 +95,6 @@ class Symbols(NumbersOfValues):
         self._conditions: tuple[Expression, ...] = ()
         #: Whether a size computed from others, which is 0 or 1 in the example, was taken to be neither.
         self.has_taken_general = False
-        #: Numbers that are at most another one wherever the program runs.
-        self._known_orders: set[tuple[Expression, Expression]] = set()
         self.iterations = Iterations()
         #: The refusal of a program that caught an error of a symbolic number, and goes on as it would not with another.
         self.caught: CaptureError | None = None

@@ -161,6 +161,7 @@ class BodyPaths:
         running = self._blocks.recorder.reader.bodies
         self._path, self._begins_again = path, False
         running.append(self)
+        path.holding.enter_context(self._blocks.where(None))
         try:
             self._carried.give(leaves)
             more = yield number

@@ -355,6 +355,24 @@ def test_a_model_is_right_on_both_sides(program: Callable[[Tensor], Any], dynami
                 torch.testing.assert_close(made(x.clone()), expected, equal_nan=True, rtol=1e-4, atol=1e-5)
 
 
+def differences_of_chosen(x: Tensor) -> Tensor:
+    chosen = x[x[:, 0] > 0]
+    return chosen.unfold(0, 2, 1).diff(dim=-1) if chosen.shape[0] > 1 else chosen.unsqueeze(-1)
+
+
+@pytest.mark.parametrize("positive", [0, 1, 2, 3])
+def test_what_torch_checks_on_one_side_is_not_known_on_the_other(positive: int) -> None:
+    """Windows of two rows are only made where there are two rows."""
+
+    def rows(count: int, positive: int) -> Tensor:
+        return torch.where(torch.arange(count)[:, None] < positive, 1.0, -1.0) * (torch.rand(count, 2) + 1)
+
+    exported = onnx_parity.export(differences_of_chosen, (rows(3, positive),), dynamic_shapes=AXES, strict=True)
+    for count, number in ((1, 0), (1, 1), (3, 1), (3, 2), (5, 5)):
+        x = rows(count, number)
+        torch.testing.assert_close(exported(x), differences_of_chosen(x))
+
+
 def test_what_is_computed_between_two_questions_is_computed_in_one_place() -> None:
     made = onnx_parity.export(computed_once, (torch.ones(3, 4),))
     operators = [node.op_type for node in made.model.graph.all_nodes()]
