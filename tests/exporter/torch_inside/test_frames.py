@@ -1,9 +1,11 @@
-"""What a failed recording leaves in the frames of its error."""
+"""How the line of a frame is spelled, and what a failed recording leaves in the frames of its error."""
 
 import weakref
 
 import pytest
+import torch
 
+import onnx_parity
 from onnx_parity.exporter.torch_inside.frames import clear_locals
 
 _PROGRAM = """
@@ -35,3 +37,14 @@ def test_what_inner_functions_close_over_is_let_go_of_in_this_package_only(modul
     clear_locals(raised.value, None)
     assert (watched() is not None) == is_left
     assert [each.name for each in raised.traceback[1:]] == ["fails", "inner"]
+
+
+def test_an_assertion_is_spelled_as_its_condition() -> None:
+    def increasing_or_not(x: torch.Tensor) -> torch.Tensor:
+        steps = x.diff() > 0
+        assert steps.all() or (~steps).all(), "neither rises nor falls"
+        return x * 2
+
+    with pytest.warns(onnx_parity.TracerWarning):
+        program = onnx_parity.export(increasing_or_not, (torch.arange(4.0),))
+    assert [each.condition for each in program.assumptions] == ["steps.all() or (~steps).all()"]
