@@ -312,12 +312,12 @@ solve_triangular = op(
     upper=[False, True],
     unitriangular=[False, True],
 )
+#: Of halves, the right sides have another dtype than the matrices.
 solve_triangular_of_any_size = op(
-    lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(x.shape[-1]), x, upper=True),
-    floats(2, 3, 3),
-    dynamic={"x": {0: "batch", 1: "size", 2: "size"}},
-    sizes={"batch": (2, 3), "size": (0, 4)},
-)
+    lambda x: tuple(
+        torch.linalg.solve_triangular(x + 3 * torch.eye(x.shape[-1]), x, upper=True, left=on) for on in (True, False)
+    ), floats(2, 3, 3), dtypes=FLOATS, dynamic=_DYNAMIC, sizes={"batch": (2, 3), "size": (0, 4)},
+)  # fmt: skip
 
 # --- QR ---------------------------------------------------------------------------------------------------------------
 

@@ -72,6 +72,14 @@ multilabel_margin_loss = op(
     dtypes=WIDE_FLOATS,
     without_nan=_NAN_LEFT_OUT,
 )
+multilabel_margin_loss_of_one = op(
+    F.multilabel_margin_loss,
+    floats(4),
+    given([3, 0, -1, 1]),
+    reduction=_REDUCTION,
+    dtypes=WIDE_FLOATS,
+    without_nan=_NAN_LEFT_OUT,
+)
 multilabel_soft_margin_loss = op(F.multilabel_soft_margin_loss, _X, _PROBABILITY, reduction=_REDUCTION)
 hinge_embedding_loss = op(F.hinge_embedding_loss, _X, given([[1.0, -1.0, 1.0, -1.0]] * 3), reduction=_REDUCTION)
 cosine_embedding_loss = op(F.cosine_embedding_loss, _X, _Y, given([1, -1, 1]), margin=[0.0, 0.3], reduction=_REDUCTION)

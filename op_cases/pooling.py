@@ -251,6 +251,13 @@ fractional_pooling = op(
     lambda x, samples: F.fractional_max_pool2d_with_indices(x, (2, 2), output_size=(3, 4), _random_samples=samples),
     floats(2, 3, 7, 9), floats(2, 3, 2, low=0.0, high=1.0),
 )  # fmt: skip
+fractional_pooling_of_one_volume = op(
+    lambda x, samples: tuple(
+        F.fractional_max_pool3d_with_indices(x, (2, 3, 2), **size, _random_samples=samples)
+        for size in ({"output_size": (3, 4, 2)}, {"output_ratio": 0.5})
+    ),
+    floats(3, 7, 9, 5), floats(2, 3, 3, low=0.0, high=1.0),
+)  # fmt: skip
 #: NaN among more than 30 elements, in each dtype, in the first and in the second call.
 averages_of_nan = op(
     lambda x: tuple(

@@ -99,11 +99,14 @@ def geqrf(self: torch.Tensor) -> tuple[torch.Tensor, Contiguous]:
     static=False,
 )
 def solution(self: torch.Tensor, other: torch.Tensor, *args: Any, **options: Any) -> Contiguous:
-    """Of the batch of both, and the sides, which are the second tensor of the first operator; both have as many rows"""
+    """Of the batch of both, and the sides, which are the second tensor of the first operator; both have as many rows.
+
+    The first operator takes sides of another dtype, and casts them to that of the matrices.
+    """
     is_triangular = "left" in options or "upper" in options
     sides, matrices = (other, self) if is_triangular else (self, other)
     batch = torch.broadcast_shapes(sides.shape[:-2], matrices.shape[:-2])
-    return Contiguous(sides.dtype, (*batch, *sides.shape[-2:]))
+    return Contiguous(self.dtype, (*batch, *sides.shape[-2:]))
 
 
 @result_of(

@@ -57,7 +57,8 @@ def solve_triangular(g: Graph, a: Value, b: Value, *, upper: bool, unit: bool = 
 def linalg_solve_triangular(
     g: Graph, self: Value, B: Value, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Value:
-    """A @ X = B; if not `left`, X @ A = B, which is A.T @ X.T = B.T"""
+    """A @ X = B; if not `left`, X @ A = B, which is A.T @ X.T = B.T. The right side is cast to the dtype of A."""
+    B = g.cast(B, self.dtype)
     if left:
         return solve_triangular(g, self, B, upper=upper, unit=unitriangular)
     turned = solve_triangular(g, transposed(g, self), transposed(g, B), upper=not upper, unit=unitriangular)

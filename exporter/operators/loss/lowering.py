@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -11,6 +12,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @lowering("aten::multilabel_margin_loss_forward")
@@ -43,6 +45,13 @@ def multilabel_margin_loss_forward(g: Graph, self: Value, target: Value, reducti
     if reduction and self.rank > 1:
         loss = g.reduce("Mean" if reduction == 1 else "Sum", loss, [0], False)
     return [loss, g.cast(is_any, self.dtype)]
+
+
+@result_of("aten::multilabel_margin_loss_forward", why="torch's decomposition gives the loss of one vector an axis")
+def multilabel_margin_loss_of_one(self: torch.Tensor, target: torch.Tensor, reduction: int) -> Any:
+    if reduction or self.ndim != 1 or target.ndim != 1:
+        return NotImplemented
+    return Contiguous(self.dtype, ()), Contiguous(self.dtype, tuple(target.shape))
 
 
 @lowering("onnx_parity::ctc_steps")

@@ -55,7 +55,8 @@ def fractional_max_pool(
     """The elements of every window are gathered axis by axis; a window begins where its random sample says"""
     rank = len(output_size)
     batch, sizes = self.shape[:-rank], self.shape[-rank:]
-    samples = random_samples.reshape([*batch, rank])
+    # There may be samples for more images than the input has; without a batch there is one.
+    samples = random_samples.narrow(0, 0, batch[0] if len(batch) > 1 else 1).reshape([*batch, rank])
     values = self
     places: list[torch.Tensor] = []
     for number, (kernel, count, size) in enumerate(zip(kernel_size, output_size, sizes, strict=True)):

@@ -21,6 +21,7 @@ from onnx_parity.exporter.operators.quantization.lowering import (
     rounded_integers,
 )
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import result_of
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
 
@@ -91,6 +92,19 @@ def int_mm(g: Graph, self: Value, mat2: Value) -> Value:
         result: Value = g.op("MatMulInteger", self, mat2)
         return result
     return g.op("MatMul", g.cast(self, torch.int32), g.cast(mat2, torch.int32))
+
+
+@result_of(
+    "quantized_decomposed::quantize_per_tensor",
+    "quantized_decomposed::quantize_per_tensor.tensor",
+    "quantized_decomposed::quantize_per_tensor.tensor2",
+    "quantized_decomposed::quantize_per_channel",
+    why="torch's fake kernel reads the strides of halves as plain numbers",
+    static=False,
+)
+def quantized(input: torch.Tensor, *grid: Any, dtype: torch.dtype | None = None, **named: object) -> Any:
+    is_half = input.dtype in (torch.float16, torch.bfloat16)
+    return torch.empty_like(input, dtype=dtype or grid[-1]) if is_half else NotImplemented
 
 
 def _number(g: Graph, given: Operand) -> Operand:

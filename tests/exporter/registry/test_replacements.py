@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # (Registers the operators of `quantized_decomposed`.)
 from packaging.version import Version
 
 import onnx_parity
