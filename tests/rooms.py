@@ -21,7 +21,7 @@ BUDGETS = {
     "exporter/expressions": 1770,
     "exporter/fallback": 400,
     "exporter/files": 1620,
-    "exporter/graph": 1200,
+    "exporter/graph": 1230,
     "exporter/kinds": 1560,
     "exporter/lowering": 5493,
     "exporter/operators": 18273,

@@ -196,6 +196,10 @@ class Node(msgspec.Struct, eq=False):
             elif isinstance(argument, Block):
                 yield from argument.captured
 
+    def blocks(self) -> Iterator[Block]:
+        """Its bodies, if it is a branch or a loop."""
+        return (argument for argument in self.arguments.values() if isinstance(argument, Block))
+
     def sizes(self) -> Iterator[Size | Varying]:
         """The sizes of its outputs, and the symbolic numbers among its arguments."""
         for output in self.outputs:
@@ -290,9 +294,8 @@ class Graph(msgspec.Struct, eq=False):
         while waiting:
             node = waiting.pop()
             yield node
-            for argument in reversed(node.arguments.values()):
-                if isinstance(argument, Block):
-                    waiting += reversed(self.live_in(argument.nodes, argument.outputs))
+            for block in reversed([*node.blocks()]):
+                waiting += reversed(self.live_in(block.nodes, block.outputs))
 
     def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value], known: Container[Value] = ()) -> list[Node]:
         """Those of a block's nodes that its outputs depend on, found in linear time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx_parity.exporter.graph.graph import Block, Node, Value, operator_name
+from onnx_parity.exporter.graph.graph import Node, Value, operator_name
 
 __all__ = ["lone_weights", "quantizes_per_channel"]
 
@@ -46,7 +46,7 @@ def quantizes_per_channel(nodes: Iterable[Node]) -> bool:
     return any(
         "per_channel" in (name := operator_name(node.op))
         or (name == "onnx_parity::dequantize" and len(node.arguments["scale"].shape) > 0)
-        or any(quantizes_per_channel(each.nodes) for each in node.arguments.values() if isinstance(each, Block))
+        or any(quantizes_per_channel(each.nodes) for each in node.blocks())
         for node in nodes
     )
 

@@ -30,6 +30,7 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.graph.reads import every_node, read_after
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
 from onnx_parity.exporter.recording.fakes.written_layouts import WrittenLayouts
@@ -89,19 +90,20 @@ class TensorThen(msgspec.Struct, eq=False):
     tensor: torch.Tensor
     writes: int
     value: Value
-    #: How many nodes there were when it was written to again; None if it was not.
-    written_at: int | None = None
+    #: The last node when it was written to again; None if it was not, or there was none.
+    written_at: Node | None = None
+    is_written: bool = False
 
     @classmethod
     def of(cls, tensor: torch.Tensor, value: Value) -> TensorThen:
         return cls(tensor, number_of_writes(tensor), value)
 
-    def written(self, at: int) -> TensorThen:
-        return replace(self, written_at=at)
+    def written(self, at: Node | None) -> TensorThen:
+        return replace(self, written_at=at, is_written=True)
 
-    def note(self, nodes: int) -> None:
-        if self.written_at is None and number_of_writes(self.tensor) > self.writes:
-            self.written_at = nodes
+    def note(self, last: Node | None) -> None:
+        if not self.is_written and number_of_writes(self.tensor) > self.writes:
+            self.written_at, self.is_written = last, True
 
 
 class MayBeOne(msgspec.Struct, frozen=True, eq=False):
@@ -110,10 +112,10 @@ class MayBeOne(msgspec.Struct, frozen=True, eq=False):
     tensors: tuple[TensorThen, TensorThen]
     origin: Origin
 
-    def note(self, nodes: int) -> None:
-        """Note which of them has been written to, now that there are so many nodes."""
+    def note(self, last: Node | None) -> None:
+        """Note which of them has been written to, after the last node."""
         for each in self.tensors:
-            each.note(nodes)
+            each.note(last)
 
 
 def watch_copies(recorder: Recorder, made: torch.Tensor, sources: Iterable[torch.Tensor]) -> None:
@@ -220,8 +222,6 @@ class Made(msgspec.Struct, frozen=True, eq=False):
     is_copy: bool
     #: The condition on sizes with which it is none; None if that does not depend on them, as far as is known.
     condition: Any
-    #: How many nodes there were.
-    at: int
     #: Whether it may be the tensor itself, which `is` tells from another one of its memory.
     may_be_itself: bool
 
@@ -242,9 +242,8 @@ class Made(msgspec.Struct, frozen=True, eq=False):
         tensor, copy = self.tensors
         if 0 in expressions(tensor.tensor.stride()) and number_of_writes(copy.tensor) > copy.writes:
             return True
-        read = {*outputs, *(value for node in nodes[self.at :] for value in node.inputs())}
         return any(
-            number_of_writes(one.tensor) > one.writes and not read.isdisjoint(_views_of(other.value, nodes))
+            number_of_writes(one.tensor) > one.writes and _is_read(other.value, copy.value.node, nodes, outputs)
             for one, other in (self.tensors, self.tensors[::-1])
         )
 
@@ -259,10 +258,18 @@ def _views_of(value: Value, nodes: Sequence[Node]) -> set[Value]:
     while value.node is not None and _is_view(value.node) and (source := next(value.node.inputs(), None)) is not None:
         value = source
     views = {value}
-    for node in nodes:
+    for node in every_node(nodes):
         if _is_view(node) and next(node.inputs(), None) in views:
             views.update(output for output in node.outputs if output is not None)
     return views
+
+
+def _is_read(value: Value, since: Node | None, nodes: Sequence[Node], outputs: Iterable[Value]) -> bool:
+    """Whether the memory of a value is read after a node, or at all if that is not known."""
+    read = read_after(since, nodes, outputs) if since is not None else None
+    if read is None:
+        read = {*outputs, *(value for node in nodes for value in node.inputs())}
+    return not read.isdisjoint(_views_of(value, nodes))
 
 
 class Decided(msgspec.Struct, frozen=True, eq=False):
@@ -411,7 +418,7 @@ class LayoutsAsked:
         is_copy = identity_of_memory(one) != identity_of_memory(other)
         recorder = self._recorder
         both = [TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in (one, other)]
-        made = Made((both[0], both[1]), is_copy, condition, len(recorder.nodes), may_be_itself)
+        made = Made((both[0], both[1]), is_copy, condition, may_be_itself)
         is_turned = self._decide(given, not is_copy, made)
         return result.clone() if is_turned and not is_copy else result
 
@@ -466,13 +473,9 @@ def refuse_lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs:
     """Refuse a program that writes to one tensor of a pair, and reads the other one afterwards."""
     outputs = set(outputs)
     for pair in pairs:
-        pair.note(len(nodes))
+        pair.note(nodes[-1] if nodes else None)
         for one, other in (pair.tensors, pair.tensors[::-1]):
-            since = one.written_at
-            if since is None:
-                continue
-            views = _views_of(other.value, nodes)
-            if not views.isdisjoint(outputs) or any(not views.isdisjoint(node.inputs()) for node in nodes[since:]):
+            if one.is_written and _is_read(other.value, one.written_at, nodes, outputs):
                 raise CaptureError(
                     "the program writes in place to a tensor that, depending on values, is also one that a script was "
                     "given or returned or a loop has, and reads that afterwards: write to a "

@@ -18,7 +18,7 @@ from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, 
 from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.dispatch.gradients import WeightsUsed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
-from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, SymbolSource, Value
+from onnx_parity.exporter.graph.graph import Holds, Node, Primitive, Size, SymbolSource, Value
 from onnx_parity.exporter.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
@@ -110,6 +110,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.size_conditions: dict[Value, Any] = {}
         self.nodes: list[Node] = []
         self.outermost = self.nodes
+        self.last: Node | None = None
         self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
@@ -135,8 +136,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.weights = WeightsUsed()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
-        #: The ids of the buffers that the program is given.
-        self.buffers: frozenset[int] = frozenset()
+        self.buffers: frozenset[int] = frozenset()  # The ids of those that the program is given.
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         #: Tensors of scripts with the same memory for some values, but not here.
@@ -305,8 +305,9 @@ class Recorder(Uncompiled, TorchDispatchMode):
 
     def _append(self, node: Node) -> None:
         for pair in self.may_be_one:
-            pair.note(len(self.outermost))
+            pair.note(self.last)
         self.nodes.append(node)
+        self.last = node
 
     def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""
@@ -401,8 +402,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         """Record a primitive, or an operator, that returns the fake tensors `results`."""
         node = Node(op, arguments, self.origins.find())
         if self.open_ranks and op not in TAKING_ANY_RANK:
-            blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
-            for value in (*node.inputs(), *(output for block in blocks for output in block.outputs)):
+            for value in (*node.inputs(), *(output for block in node.blocks() for output in block.outputs)):
                 self.open_ranks.refuse(value)
         for fake in results:
             value = self.value_of(fake)

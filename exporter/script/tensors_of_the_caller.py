@@ -45,7 +45,7 @@ def watch_replaced(recorder: Recorder, tensor: Any) -> None:
     """Watch a tensor that a script has given other memory: the program that calls the script may not read it."""
     if isinstance(tensor, torch.Tensor) and is_functional(tensor):
         held = TensorThen.of(tensor, recorder.value_of(unwrapped(tensor)))
-        recorder.may_be_one.append(MayBeOne((held.written(len(recorder.outermost)), held), recorder.origins.find()))
+        recorder.may_be_one.append(MayBeOne((held.written(recorder.last), held), recorder.origins.find()))
 
 
 def _parts(value: Any, had: Any) -> Iterator[tuple[Any, Any]]:

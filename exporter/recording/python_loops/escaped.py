@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.exporter.graph.graph import Block, Graph, Node, Value
+from onnx_parity.exporter.graph.graph import Graph, Node, Value
 
 __all__ = ["refuse_escaped"]
 
@@ -20,7 +20,7 @@ def refuse_escaped(graph: Graph) -> None:
 def _refuse_in(graph: Graph, nodes: Sequence[Node], known: set[int]) -> set[int]:
     known = {*known}
     for node in nodes:
-        blocks = [*_blocks_of(node)]
+        blocks = [*node.blocks()]
         for value in node.inputs() if not blocks else ():
             _refuse(value, known, node)
         for block in blocks:
@@ -38,7 +38,3 @@ def _refuse(value: Value, known: set[int], user: Node | None) -> None:
             f"a tensor that is computed in a branch or loop is used after it{where}, but the branch or loop does not "
             "return it: return it from its function"
         )
-
-
-def _blocks_of(node: Node) -> Iterator[Block]:
-    return (each for each in node.arguments.values() if isinstance(each, Block))

@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.exporter.expressions.expression import Expression, Symbol
 from onnx_parity.exporter.graph.correspondence import Correspondence
-from onnx_parity.exporter.graph.graph import Block, Node, Value
+from onnx_parity.exporter.graph.graph import Node, Value
 from onnx_parity.exporter.recording.random_numbers import draws
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
@@ -39,8 +39,7 @@ def draws_numbers(node: Node) -> bool:
     """Whether a node, or one within its blocks, draws random numbers."""
     if isinstance(node.op, OpOverload):
         return draws(node.op, node.arguments)
-    blocks = (each for each in node.arguments.values() if isinstance(each, Block))
-    return any(draws_numbers(inner) for block in blocks for inner in block.nodes)
+    return any(draws_numbers(inner) for block in node.blocks() for inner in block.nodes)
 
 
 def _results_of(nodes: Iterable[Node]) -> list[Value]:

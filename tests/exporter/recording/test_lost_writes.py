@@ -176,3 +176,23 @@ def test_a_write_that_is_read_nowhere_else_is_exported(program: Callable[..., An
     exported = onnx_parity.export(program, (x, torch.tensor(1)))
     for n in (-1, 0, 1):
         assert_agrees(exported, program, x, torch.tensor(n))
+
+
+def _copies_in_a_branch(x: torch.Tensor) -> torch.Tensor:
+    y = x[x[:, 0] > 0]
+    y = torch.cat([y, x], 1) if y.shape[0] == x.shape[0] else y
+    y = y * 1
+    y[:, :1] = y[:, -1:]
+    copied = y.t().contiguous()
+    copied *= 2
+    return y + 1
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_copy_in_the_body_of_a_branch_that_is_none_for_some_sizes_is_stated() -> None:
+    x = torch.tensor([[1.0, 2, 3], [4, 5, 6], [-1, 7, 8]])
+    program = onnx_parity.export(_copies_in_a_branch, (x,), dynamic_shapes=({0: "n", 1: "m"},))
+    assert any("m != 1" in str(each) for each in program.assumptions)
+    assert program(x).tolist() == _copies_in_a_branch(x).tolist()
+    with pytest.raises(onnx_parity.AssumptionError, match="writes to the tensor itself|as for the example"):
+        program(torch.tensor([[1.0, 2, 3], [-1, 5, 6]]))
