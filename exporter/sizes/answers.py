@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.bounds import ANY, Range
 from onnx_parity.exporter.expressions.conditions import Equal, Unequal, negated
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Plain, Symbol
@@ -17,7 +18,15 @@ from onnx_parity.exporter.expressions.polynomials import is_polynomial
 from onnx_parity.exporter.expressions.solving import where_holds
 from onnx_parity.exporter.graph.graph import Origin
 
-__all__ = ["Answer", "are_independent", "declared_range", "fixed_together", "says_special", "with_counted_numbers"]
+__all__ = [
+    "Answer",
+    "answers_of_both",
+    "are_independent",
+    "declared_range",
+    "fixed_together",
+    "says_special",
+    "with_counted_numbers",
+]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -59,6 +68,22 @@ class Answer(msgspec.Struct, frozen=True):
         sides = tuple(_not_cut_off(side, number) for side in sides)
         difference = sides[0] - sides[1]
         return len(difference.free_symbols) == 1 and is_polynomial(difference)
+
+
+def answers_of_both(
+    before: Mapping[Expression, Answer], inside: Mapping[Expression, Answer]
+) -> dict[Expression, Answer]:
+    """The answers before a side of a branch on sizes and those on it, of which those to the user's code count first.
+
+    Raises if a question has one answer there and another one elsewhere: no condition on sizes says both."""
+    for question in before.keys() & inside.keys():
+        if before[question].answer != inside[question].answer:
+            raise CaptureError(
+                "what the program asks about dynamic sizes has another answer on the other side of a branch on sizes: "
+                f"branch once, or compute the same on both sides{inside[question].origin.in_brackets}"
+            )
+    kept = {each: how for each, how in before.items() if how.by_user or not inside.get(each, how).by_user}
+    return {**before, **inside, **kept}
 
 
 def _not_cut_off(size: Expression, number: Plain) -> Expression:

@@ -28,6 +28,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import (
     Answer,
+    answers_of_both,
     are_independent,
     declared_range,
     fixed_together,
@@ -231,8 +232,7 @@ class Symbols(NumbersOfValues):
             # Sizes that are new have been made inside, and what was assumed there has to be right too.
             self.hints.update({symbol: hint for symbol, hint in hints.items() if symbol not in self.hints})
             self._ranges.update({symbol: known for symbol, known in ranges.items() if symbol not in self._ranges})
-            kept = {each for each, how in self.answers.items() if how.by_user or not asked.get(each, how).by_user}
-            self.answers.update({each: how for each, how in asked.items() if each not in kept})
+        self.answers = answers_of_both(self.answers, asked)
 
     def known_here(self, question: Expression) -> bool | None:
         """The answer to a question that follows from the branches on sizes within which the program runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -261,3 +262,29 @@ def test_a_question_within_a_side_is_written_down_where_torch_has_asked_it_befor
     for sizes in ((4, 1), (1, 4), (1, 5), (7, 1), (2, 3)):
         x = torch.rand(1, 3, *sizes)
         torch.testing.assert_close(exported(x), program(x))
+
+
+def _asks_the_same_on_both_sides(x: torch.Tensor) -> torch.Tensor:
+    x = x if x.shape[0] != x.shape[1] else x + 2
+    x = x[::2]
+    x = x.diagonal().unsqueeze(1) if x.shape[0] == x.shape[1] else x
+    x = x.sum(0, keepdim=True) if x.shape[0] == 1 else x + 1
+    x = x.squeeze()
+    return x if x.dim() == 2 else x.reshape(-1, 1)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_question_with_another_answer_on_each_side_is_not_answered_for_both() -> None:
+    program = onnx_parity.export(
+        _asks_the_same_on_both_sides, (torch.rand(4, 2),), dynamic_shapes=({0: "n", 1: "m"},), opset_version=18
+    )
+    held = 0
+    for sizes in itertools.product(range(1, 7), range(1, 5)):
+        x = torch.rand(sizes)
+        try:
+            result = program(x)
+        except onnx_parity.AssumptionError:
+            continue
+        held += 1
+        torch.testing.assert_close(result, _asks_the_same_on_both_sides(x))
+    assert held
