@@ -20,7 +20,9 @@ _EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 7.0, -7.0)
 relu = op(F.relu, numbers(2, 3), dtypes=NUMBERS, dynamic=BATCH)
 relu_spellings = op(lambda x: (torch.relu(x), x.relu(), (x + 1).relu_(), F.relu(x * 2, inplace=True)), floats(2, 3))
 relu_module = op(nn.ReLU, floats(2, 3), inplace=[False, True])
-leaky_relu = op(F.leaky_relu, floats(2, 3, special=_NAN), negative_slope=[0.01, -0.2], dtypes=FLOATS, dynamic=BATCH)
+leaky_relu = op(
+    F.leaky_relu, floats(2, 3, special=_NAN), negative_slope=[0.01, -0.2, 0.0], dtypes=FLOATS, dynamic=BATCH
+)
 prelu = op(F.prelu, floats(2, 3, 4, special=_NAN), weight=[floats(1), floats(3)], dtypes=FLOATS)
 prelu_of_matrix = op(F.prelu, floats(2, 3), weight=floats(3), dynamic=BATCH)
 prelu_module = op(nn.PReLU, floats(2, 3, 4, 5), num_parameters=[1, 3])

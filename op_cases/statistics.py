@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import BATCH, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, floats, given, ints, numbers, op
 
 bincount = op(torch.bincount, ints(9, high=6), minlength=[0, 8], dtypes=[torch.int64, torch.int32, torch.uint8])
 bincount_weights = op(torch.bincount, ints(9, high=6), floats(9, special=(math.inf,)), minlength=[0, 8])
@@ -14,6 +14,13 @@ bincount_of_nothing = op(torch.bincount, ints(0), minlength=[0, 3])
 bincount_of_nothing_weighed = op(torch.bincount, ints(0), floats(0), minlength=[0, 3])
 histc = op(
     torch.histc, floats(5, 1, 7), rows=[{"bins": 5, "min": -1, "max": 1}, {"bins": 4}, {"bins": 3, "min": 5, "max": 9}]
+)
+#: Tenths, of which many are at the bounds of intervals, where rounding decides.
+histc_at_bounds = op(
+    lambda x, **how: torch.histc(x / 10, **how),
+    numbers(12, 9, low=-40, high=60),
+    rows=[{"bins": 30, "min": -3, "max": 3}, {"bins": 33, "min": -4, "max": 5.9}, {"bins": 33}],
+    dtypes=FLOATS,
 )
 histc_of_whole_numbers = op(
     lambda x, **how: torch.histc(x.float(), **how),

@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 1230,
     "exporter/kinds": 1560,
     "exporter/lowering": 5493,
-    "exporter/operators": 18273,
+    "exporter/operators": 18281,
     "exporter/patches": 2095,
     "exporter/program_state": 1340,
     "exporter/recording": 8880,

@@ -26,8 +26,7 @@ def relu(g: Graph, self: Value) -> Value:
 
 def _sloped(g: Graph, x: Value, slope: Value) -> Value:
     """x where x > 0, else slope * x"""
-    zero = g.const(0, x.dtype)
-    return g.op("Add", g.op("Relu", x), g.op("Mul", slope, g.extreme("Min", x, zero)))
+    return g.where(g.greater(x, g.const(0, x.dtype)), x, g.op("Mul", slope, x))
 
 
 @lowering("aten::leaky_relu")

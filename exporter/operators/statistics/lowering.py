@@ -46,15 +46,16 @@ def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0
     # If all elements are equal, the range is made 2 wide, with them in the middle.
     is_equal = g.cast(g.equal(low, high), x.dtype)
     low, high = g.op("Sub", low, is_equal), g.op("Add", high, is_equal)
-    above, width = g.op("Sub", x, low), g.op("Sub", high, low)
-    if of_integers:
-        position = g.op("Div", g.op("Mul", above, bins), width)
-    else:
-        position = g.op("Floor", g.op("Mul", g.op("Div", above, width), bins))
+    above, width = (_rounded(g, g.op("Sub", *each), x.dtype) for each in ((x, low), (high, low)))
+    # In this order, and rounded each time: that decides in which interval an element at a bound is.
+    scaled = _rounded(g, g.op("Mul", above, bins), x.dtype)
+    position = _rounded(g, g.op("Div", scaled, width), x.dtype)
+    if not of_integers:
+        position = g.op("Floor", position)
     # The last interval has its upper end too.
-    bin_index = g.extreme("Min", position, g.const(bins - 1, x.dtype))
+    bin_index = g.extreme("Min", position, g.const(bins - 1, position.dtype))
     inside = g.op("And", g.op("Not", g.less(x, low)), g.op("Not", g.greater(x, high)))
-    hits = g.equal(g.const(torch.arange(bins)[:, None], x.dtype), g.unsqueeze(bin_index, [0]))
+    hits = g.equal(g.const(torch.arange(bins)[:, None], position.dtype), g.unsqueeze(bin_index, [0]))
     return _counts(g, g.op("And", hits, g.unsqueeze(inside, [0])), self.dtype)
 
 
@@ -81,6 +82,14 @@ def _is_whole(x: Value) -> bool:
     if cast is None or cast.domain or cast.op_type != "Cast" or cast.inputs[0] is None:
         return False
     return x.dtype is torch.float32 and cast.inputs[0].dtype in (ir.DataType.INT32, ir.DataType.INT64)
+
+
+def _rounded(g: Graph, number: Value, dtype: torch.dtype) -> Value:
+    """A number that is rounded to bfloat16, in float32: the next operator would take it as it was computed.
+
+    In float16, onnxruntime leaves out such casts.
+    """
+    return g.cast(g.cast(number, dtype), torch.float32) if dtype is torch.bfloat16 else number
 
 
 def _counts(g: Graph, hits: Value, dtype: torch.dtype) -> Value:
