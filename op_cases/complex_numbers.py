@@ -363,3 +363,7 @@ summed = op(
     complexes(3, 4), ints(3, 2, high=3), tier="default",
 )  # fmt: skip
 selected = op(lambda x: (torch.nonzero_static(x, size=14), x[0, 0].masked_select(x[0, 0].real < 9)), complexes(3, 4))
+divided_by_sizes = op(
+    lambda x: (x / x.shape[0], x / (0.5 * x.shape[1] + 1), (x * 2).div_(x.shape[0] + 2), x.shape[1] / x),
+    complexes(3, 4), dtypes=DTYPES, dynamic={"x": {0: "batch", 1: "length"}},
+)  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, Real
 
 __all__ = ["divided", "is_not_zero", "product", "product_by", "sum_of"]
@@ -46,7 +47,7 @@ def divided(x: Operand, y: Operand) -> Operand:
         return x / y
     (a, b), (c, d) = _loose(x), _loose(y)
     if not isinstance(c, torch.Tensor) and not isinstance(d, torch.Tensor):
-        if complex(c, d) != 0:
+        if not isinstance(c, Varying) and complex(c, d) != 0:
             inverse = 1 / complex(c, d)
             return product(x, Parts(inverse.real, inverse.imag))
         c, d = (torch.full((), each, dtype=a.dtype, device=a.device) for each in (c, d))
