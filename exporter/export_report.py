@@ -46,6 +46,8 @@ class Steps:
         self._seconds: dict[str, float] = {}
         self._operators: Sequence[str] = ()
         self._program: ONNXProgram | None = None
+        #: One line on the terminal for all steps.
+        self._progress = progress("exporting the program")
         if (self._report or dump) and not self._folder.is_dir():
             raise WriteError(f"artifacts_dir is {self._folder}, which is not an existing folder: create it first")
 
@@ -68,11 +70,13 @@ class Steps:
         self._program = program
 
     def __enter__(self) -> Steps:
+        self._progress.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._progress.__exit__(kind, error, traceback)
         if self._report and (error is None or isinstance(error, ExportError)):
             (self._folder / REPORT_FILE).write_text("\n".join(self._lines(error)) + "\n")
 

@@ -26,7 +26,7 @@ def progress(step: str) -> Iterator[None]:
     Nothing is shown, and no thread started, where standard error is neither a terminal nor a notebook, nor for an
     export that another thread makes at the same time.
     """
-    line: _Line | None = getattr(_of_thread, "line", None)
+    line: _Line | _Nowhere | None = getattr(_of_thread, "line", None)
     if line is not None:
         before, line.step = line.step, step
         try:
@@ -35,16 +35,24 @@ def progress(step: str) -> Iterator[None]:
             line.step = before
         return
     stream = _interactive()
-    if stream is None or not _shown.acquire(blocking=False):
-        yield
-        return
-    line = _of_thread.line = _Line(stream, step)
+    is_shown = stream is not None and _shown.acquire(blocking=False)
+    line = _of_thread.line = _Line(stream, step) if stream is not None and is_shown else _Nowhere(step)
     try:
         yield
     finally:
         _of_thread.line = None
         line.end()
-        _shown.release()
+        if is_shown:
+            _shown.release()
+
+
+class _Nowhere:
+    """What a thread has in the place of a line where nobody reads it, so that steps within do not ask again."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+
+    def end(self) -> None: ...
 
 
 class _Line:

@@ -42,7 +42,8 @@ if not TYPE_CHECKING:
         exporter = import_module("onnx_parity.exporter")
         if name != "__all__" and name not in exporter.__all__:
             raise AttributeError(f"module 'onnx_parity' has no attribute {name!r}")
-        return getattr(exporter, name)
+        value = globals()[name] = getattr(exporter, name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,7 @@ from onnx_parity.exporter.patches.libraries import torchvision, transformers
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside import dynamo
 from onnx_parity.exporter.torch_inside.frames import FrameType
+from onnx_parity.exporter.torch_inside.modes import outside_of_inference_mode
 from onnx_parity.exporter.torch_inside.patch import Patches
 from onnx_parity.exporter.torch_inside.this_thread import capturing, recording
 
@@ -74,8 +75,7 @@ def missing_functions() -> list[str]:
 def capturing_surroundings(*, with_symbols: bool = False) -> Iterator[None]:
     """Apply the patches of torch. They only affect threads that record."""
     of_symbols = _WITH_SYMBOLS.in_place() if with_symbols else nullcontext()
-    # In inference mode, torch does not take some views of tensors, and here there is nothing to save by it.
-    with torch.inference_mode(False), capturing(), _PATCHES.in_place(), of_symbols:
+    with outside_of_inference_mode(), capturing(), _PATCHES.in_place(), of_symbols:
         yield
 
 

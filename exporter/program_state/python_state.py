@@ -148,6 +148,8 @@ class PythonState:
         #: The packages that the program is written in. Other installed packages are libraries, which others use too.
         self._packages = set(_PACKAGES_OF_SCRIPTS)
         roots = list(roots)
+        if not roots:
+            return
         for root in roots:
             self._add_package(root)
             self._add_package(type(root))

@@ -103,7 +103,8 @@ _LONGEST_SHOWN = 80
 
 def checked_program(model: Any) -> None:
     """Refuse a program that cannot be called, or whose weights have no shapes yet."""
-    if isinstance(getattr(model, "model", None), ir.Model):
+    is_module = isinstance(model, torch.nn.Module)
+    if not is_module and isinstance(getattr(model, "model", None), ir.Model):
         raise ArgumentError(
             f"model is of type {type(model).__name__}, which is a model in ONNX already: save() writes it to a file. "
             "To export it in another way, give the PyTorch program that it was made from"
@@ -116,7 +117,7 @@ def checked_program(model: Any) -> None:
         )
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         raise ArgumentError(f"model is the class {model.__name__}: give a module, as {model.__name__}(...) makes one")
-    if isinstance(model, torch.nn.Module):
+    if is_module:
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if is_lazy(tensor):
                 raise ArgumentError(

@@ -115,7 +115,7 @@ class SizeNode(SymNode):
 
     def _plain(self, number: Any) -> SymNode:
         # 1, 1.0 and True would be one key, as would 0.0 and -0.0.
-        key = (type(number), repr(number))
+        key = (type(number), repr(number) if type(number) is float else number)
         return _known(self.shape_env, key, lambda: SizeNode(expression_of(number), self.shape_env, type(number)))
 
     def sym_sum(self, args: list[SymNode]) -> SymNode:

@@ -12,7 +12,7 @@ import functools
 import importlib
 import operator
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ import torch
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.sizes.size_node import SizeNode
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
-from onnx_parity.exporter.torch_inside.imports import StandIn, imported, standing_in
+from onnx_parity.exporter.torch_inside.imports import StandIn, imported, is_imported, standing_in
 from onnx_parity.exporter.torch_inside.sym_nodes import QUESTIONS
 
 __all__ = ["torchs_questions"]
@@ -109,6 +109,11 @@ def _torchs() -> Any:
     return module.real() if isinstance(module, StandIn) else importlib.import_module(QUESTIONS)
 
 
+_FOR_OURS_AND_TORCHS = {name: _known(name) for name in _KNOWN}
+
+
 def torchs_questions() -> AbstractContextManager[None]:
     """A context in which torch's module is not imported for the usual questions."""
-    return standing_in("sympy", StandIn(QUESTIONS, known={name: _known(name) for name in _KNOWN}))
+    if is_imported(QUESTIONS):  # It has imported sympy.
+        return nullcontext()
+    return standing_in("sympy", StandIn(QUESTIONS, known=_FOR_OURS_AND_TORCHS))

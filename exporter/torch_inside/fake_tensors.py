@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from functools import cached_property
+from typing import ClassVar, cast
 
 import torch
 from torch import _refs as reference_kernels
@@ -14,12 +15,13 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
+    FakeTensorConverter,
     FakeTensorMode,
     UnsupportedOperatorException,
     in_kernel_invocation_manager,
 )
 
-from onnx_parity.exporter.torch_inside.modes import Uncompiled
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, Uncompiled
 
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeMode", "FakeTensor", "FakeTensorMode",
@@ -30,6 +32,8 @@ __all__ = [
 
 #: The attributes that torch gives each fake tensor of a device, but for its mode.
 _attributes: dict[torch.device, dict[str, object]] = {}
+#: Attributes of a mode of torch that are its own.
+_OWN = frozenset({*vars(TorchDispatchMode()), "enter_stack", "fake_tensor_converter", "shape_env", "static_shapes"})
 #: What the class of a tensor has that leaves operators to torch.
 _LEFT_TO_TORCH = torch.nn.Parameter.__torch_dispatch__
 
@@ -44,8 +48,25 @@ def computes_itself(cls: type) -> bool:
 class FakeMode(Uncompiled, FakeTensorMode):
     """A mode of fake tensors that makes them faster, and does not import torch's compiler."""
 
+    #: What torch sets in each of its modes from its configuration, as it was for the first of the process. To read it
+    #: takes 0.1 ms for each.
+    _settings: ClassVar[dict[str, object]] = {}
+
     def __init__(self, shape_env: object) -> None:
-        super().__init__(shape_env=cast("torch.fx.experimental.symbolic_shapes.ShapeEnv", shape_env))
+        settings = self._settings
+        if not settings:
+            made = FakeTensorMode()
+            settings.update({name: value for name, value in vars(made).items() if name not in _OWN})
+        TorchDispatchMode.__init__(self)
+        vars(self).update(settings)
+        self.enter_stack = []
+        self.shape_env = cast("torch.fx.experimental.symbolic_shapes.ShapeEnv", shape_env)
+        self.static_shapes = shape_env is None
+
+    @cached_property
+    def fake_tensor_converter(self) -> FakeTensorConverter:  # type: ignore[override]
+        """What makes fake tensors of real ones, which few programs need."""
+        return FakeTensorConverter(copy_data=False, export=False)
 
     def tensor(self, shape: torch.Tensor, device: torch.device) -> FakeTensor:
         """A fake tensor with the dtype, the shape and the strides of a tensor without data.

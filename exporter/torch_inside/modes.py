@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+import torch
 from torch._C import DisableTorchFunction as without_function_overrides
 from torch._C import _DisableTorchDispatch as without_dispatch_overrides
 from torch._C import _len_torch_dispatch_stack
@@ -15,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mod
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
 
 __all__ = [
-    "TorchDispatchMode", "Uncompiled", "dispatch_modes", "number_of_function_modes", "outside_of_modes",
-    "outside_of_transforms", "without_dispatch_overrides", "without_function_overrides",
+    "TorchDispatchMode", "Uncompiled", "dispatch_modes", "number_of_function_modes", "outside_of_inference_mode",
+    "outside_of_modes", "outside_of_transforms", "without_dispatch_overrides", "without_function_overrides",
 ]  # fmt: skip
 
 
@@ -29,6 +30,12 @@ class Uncompiled:
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+
+def outside_of_inference_mode() -> AbstractContextManager[object]:
+    """A context without inference mode, in which torch does not take some views of tensors, and whose tensors can only
+    be used in it. Here there is nothing to save by it."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 @contextmanager

@@ -29,6 +29,11 @@ def matmul(self: torch.Tensor, other: torch.Tensor) -> Any:
     return Contiguous(self.dtype, (*batch, self.shape[-2], other.shape[-1]))
 
 
+@result_of("aten::mm", why=_WHY)
+def mm(self: torch.Tensor, other: torch.Tensor) -> Any:
+    return matmul(self, other) if self.ndim == other.ndim == 2 else NotImplemented
+
+
 @result_of("aten::bmm", why=_WHY)
 def bmm(self: torch.Tensor, other: torch.Tensor) -> Any:
     is_batched = self.ndim == other.ndim == 3 and same_size(self.shape[0], other.shape[0])

@@ -17,7 +17,12 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.dynamo import load_configuration
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeMode, FakeTensorMode, in_kernel_invocation_manager
-from onnx_parity.exporter.torch_inside.modes import dispatch_modes, outside_of_modes, outside_of_transforms
+from onnx_parity.exporter.torch_inside.modes import (
+    dispatch_modes,
+    outside_of_inference_mode,
+    outside_of_modes,
+    outside_of_transforms,
+)
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -110,7 +115,7 @@ def plain_tensors() -> Iterator[None]:
     Those of inference mode can only be used in it. And `functionalize` would wrap them: torch calls some operators,
     such as the `detach` of `zeros_like`, while its interpreter is active.
     """
-    with torch.inference_mode(False), outside_of_transforms():
+    with outside_of_inference_mode(), outside_of_transforms():
         yield
 
 

@@ -77,7 +77,7 @@ _VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.select
 
 #: Views whose meta kernels take dynamic sizes.
 _VIEWS_OF_ANY_SIZE = frozenset(
-    {_aten.alias.default, _aten.detach.default, _aten.transpose.int, _aten.unsqueeze.default}
+    {_aten.alias.default, _aten.detach.default, _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default}
 )
 
 #: Results for static sizes, which all programs of the process share, and the rules that were asked for them.
@@ -384,6 +384,10 @@ def _kernel_with_dynamic_sizes(func: OpOverload, args: Sequence[Any]) -> Callabl
         x, dim, index = args
         size = x.shape[dim] if -x.ndim <= dim < x.ndim else None
         return func if isinstance(size, int) and isinstance(index, int) and -size <= index < size else None
+    if func is _aten.split.Tensor:
+        x, part, dim = (*args, 0)[:3]
+        is_static = isinstance(part, int) and -x.ndim <= dim < x.ndim and isinstance(x.shape[dim], int)
+        return _pieces if is_static and part > 0 else None
     if func is _aten.permute.default:
         x, dims = args
         fits = list(range(-x.ndim, 0)) == sorted(dim - x.ndim if dim >= 0 else dim for dim in dims)
@@ -440,6 +444,16 @@ def _permuted(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
             x = x.transpose(place, now)
             axes[place], axes[now] = axes[now], axes[place]
     return x
+
+
+def _pieces(x: torch.Tensor, part: int, dim: int = 0) -> list[torch.Tensor]:
+    sizes, step = [*x.shape], x.stride(dim)
+    whole = sizes[dim]
+    pieces = []
+    for begin in range(0, whole or 1, part):
+        sizes[dim] = min(part, whole - begin)
+        pieces.append(x.as_strided(sizes, x.stride(), x.storage_offset() + begin * step))
+    return pieces
 
 
 class _Unknown(Exception):

@@ -10,6 +10,7 @@ what is computed instead: another value, or an `Op` and the operators before it.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -170,7 +171,7 @@ class Walk:
         return new.instead_of.outputs[0]
 
 
-class Rewrite(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class Rewrite(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
     """A pattern of nodes, and what is computed instead."""
 
     name: str
@@ -217,7 +218,7 @@ def apply_rewrites(
     The operators are those that the model may have, as `operators_of` finds them; new ones are added. With
     `keeps_weights`, no large weight is stored anew.
     """
-    by_operator = _by_operator(table, opset)
+    by_operator = _by_operator(tuple(table), opset)
     if operators.isdisjoint(by_operator):  # Half of the tables for ResNet-50, each of which would walk for 0.1 ms.
         return False
     walk = Walk(model.graph, opset, operators, keeps_weights)
@@ -245,7 +246,8 @@ def operators_of(model: ir.Model) -> set[str]:
     return {onnx_operator(node) for node in all_nodes(model.graph)}
 
 
-def _by_operator(table: Sequence[Rewrite[Any]], opset: int) -> Mapping[str, Sequence[Rewrite[Any]]]:
+@functools.lru_cache(maxsize=1_000)
+def _by_operator(table: tuple[Rewrite[Any], ...], opset: int) -> Mapping[str, Sequence[Rewrite[Any]]]:
     found: dict[str, list[Rewrite[Any]]] = {}
     for rewrite in table:
         if rewrite.since <= opset and (rewrite.until is None or opset <= rewrite.until):
