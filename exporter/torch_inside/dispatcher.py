@@ -29,9 +29,9 @@ __all__ = [
     "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "all_operator_names",
     "can_be_decomposed", "changes_layout", "core_decompositions", "decomposition_table", "has_computed_kernel_at",
     "has_kernel_at", "in_operators_of_aten", "is_any_autocast_enabled", "is_excluded_here", "is_operator", "is_view",
-    "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name", "library_of_kernels", "meta_table",
-    "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of",
-    "with_key", "without_keys",
+    "kernel_of_any_device", "kernels_of_tensors_with_data", "kernels_that_conjugate", "key_of_name",
+    "library_of_kernels", "meta_table", "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results",
+    "schema_by_name", "schema_of", "with_key", "without_keys",
 ]  # fmt: skip
 
 #: The schema of an operator, and the name of its overload, which is `default` if it has none.
@@ -49,6 +49,19 @@ def kernels_of_tensors_with_data() -> Iterator[None]:
     """A context in which kernels are not those of tensors without data, as they all are within fake tensors."""
     with torch._C._PreserveDispatchKeyGuard():
         torch._C._set_meta_in_tls_dispatch_include(False)
+        yield
+
+
+@contextmanager
+def kernels_that_conjugate() -> Iterator[None]:
+    """A context, within a dispatch mode, in which kernels see what is lazily conjugated or negated.
+
+    torch excludes this where a mode is called: a kernel that multiplies by `x.conj()` itself multiplies by `x` then.
+    """
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in (DispatchKey.Conjugate, DispatchKey.Negative):
+        excluded = excluded.remove(key)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded):
         yield
 
 

@@ -7,7 +7,7 @@ threads: `torch.set_default_dtype`, for example, would change the dtypes of thei
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,12 @@ import torch
 
 from onnx_parity.exporter.arrays import in_width
 from onnx_parity.exporter.recording.random_numbers import fills
-from onnx_parity.exporter.torch_inside.dispatcher import HigherOrderOperator, OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.dispatcher import (
+    HigherOrderOperator,
+    OpOverload,
+    kernels_that_conjugate,
+    schema_of,
+)
 from onnx_parity.exporter.torch_inside.dynamo import uncompiled
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, Uncompiled
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
@@ -106,7 +111,8 @@ class _InDtype(Uncompiled, TorchDispatchMode):
             args, kwargs = self._moves.arguments(func, args, kwargs)
         arguments = [self._all_converted(argument) for argument in args]
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
-        result = func(*arguments, **options)
+        with kernels_that_conjugate() if any(map(_is_complex, arguments)) else nullcontext():
+            result = func(*arguments, **options)
         if self._inexact is not None:
             self._inexact.spoil(func, arguments, result)
         if not isinstance(result, torch.Tensor) or result.dtype not in self._instead or _has_floats(arguments):
@@ -198,6 +204,10 @@ def _is_random(func: OpOverload) -> bool:
 def _may_name_a_dtype(func: OpOverload) -> bool:
     """Whether the operator creates tensors of the default dtype if no dtype is given: `zeros` does, `randint` not."""
     return any(each.name == "dtype" and each.default_value is None for each in schema_of(func).arguments)
+
+
+def _is_complex(argument: object) -> bool:
+    return isinstance(argument, torch.Tensor) and argument.is_complex()
 
 
 def _has_floats(arguments: Sequence[Any]) -> bool:

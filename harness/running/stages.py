@@ -64,7 +64,7 @@ _OTHER_DTYPES = re.compile(
     r"|Unsupported dtype|doesn't support tensors of type"
     # The program itself has tensors of the declared dtype.
     r"|have the same dtype|dtypes must be the same|expected scalar type|mixed dtype|to have dtype|without overflow"
-    r"|expect (A|input) to be|either float or double"
+    r"|expect (A|input) to be|either float or double|integer tensors, but got"
 )
 
 #: What torch raises if the device itself fails: an assertion of a kernel, after which nothing runs there, or no memory.

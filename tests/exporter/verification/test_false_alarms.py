@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import onnx_parity
-from onnx_parity.exporter.verification.float64 import Inexact
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
+from onnx_parity.exporter.verification.float64 import Inexact, in_dtype
 from onnx_parity.exporter.verification.reference import MOVES
 from tests.thinned import one_in
 
@@ -37,6 +38,24 @@ def test_divergence_of_equal_distributions(seed: int) -> None:
             (logits, logits, reduction),
             verify=True,
         )
+
+
+class Passing(TorchDispatchMode):
+    """Calls each operator as it is."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def test_kernels_conjugate_in_another_dtype() -> None:
+    """The kernel multiplies what is left by its conjugate, which torch takes for the same within a dispatch mode."""
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 5, 3, dtype=torch.complex128).unbind()
+    residuals = torch.linalg.lstsq(a, b, driver="gels").residuals
+    with in_dtype(torch.float64):
+        torch.testing.assert_close(torch.linalg.lstsq(a, b, driver="gels").residuals, residuals)
+    with Passing():  # type: ignore[no-untyped-call]
+        assert not torch.linalg.lstsq(a, b, driver="gels").residuals.allclose(residuals)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])

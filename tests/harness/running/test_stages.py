@@ -107,6 +107,7 @@ def test_a_case_that_torch_cannot_run_is_the_cases_fault() -> None:
         (RuntimeError, "expected scalar type Half but found Float"),
         (AssertionError, "Expecting input to have dtype torch.float32, but got dtype: torch.float16"),
         (RuntimeError, "quantile() input tensor must be either float or double dtype"),
+        (RuntimeError, "linalg.vander supports floating point, complex, and integer tensors, but got Half"),
         (RuntimeError, "linalg.pinv(Half{[3, 3]}): expected a tensor of float, double, cfloat or cdouble types"),
     ],
 )
