@@ -138,8 +138,13 @@ upsampling_nearest2d = op(nn.UpsamplingNearest2d, _PLANE, scale_factor=2)
 upsampling_bilinear2d = op(nn.UpsamplingBilinear2d, _PLANE, size=(9, 8))
 # Factors that leave the size of some axes as it is: 1.3 * 3 is 3, rounded down, and 1.1 * 7 is 7.
 nearest_that_keeps_a_size = op(F.interpolate, _PLANE, scale_factor=[1.1, 1.3, (1.1, 1.5)], **_ANY_HEIGHT)
+# Factors that double some sizes: 2.1 * 7 is 14, rounded down.
+nearest_that_doubles_a_size = op(F.interpolate, _PLANE, scale_factor=[2.1, (2.1, 1.5)], **_ANY_HEIGHT)
+nearest_by_a_factor_of_the_size = op(
+    lambda x: F.interpolate(x, scale_factor=(14.5 / x.shape[2], 1.0)), _PLANE, **_ANY_HEIGHT
+)
 nearest_of_other_ranks_that_keeps_a_size = op(
-    F.interpolate, _LINE, scale_factor=[1.1], mode=_EITHER_NEAREST, dynamic={"x": {2: "length"}}
+    F.interpolate, _LINE, scale_factor=[1.1, 2.1], mode=_EITHER_NEAREST, dynamic={"x": {2: "length"}}
 )
 linear_that_keeps_a_size = op(
     F.interpolate,

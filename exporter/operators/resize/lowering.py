@@ -28,13 +28,13 @@ from onnx_parity.exporter.operators.resize.resize_bytes import interpolated_byte
 from onnx_parity.exporter.registry.lowerings import lowering
 
 
-def _axes(g: Graph, x: Value, scales: Sequence[float | None], *, is_copied: bool = True) -> list[Axis]:
-    """The axes, with a factor of 1 where torch copies one because its size stays the same."""
+def _axes(g: Graph, x: Value, scales: Sequence[float | None], *, whole_ratios: tuple[int, ...] = (1,)) -> list[Axis]:
+    """The axes, with the factor that torch takes where the sizes have such a ratio: 1 where it copies an axis."""
     axes = []
     for number, factor in enumerate(scales, x.rank - len(scales)):
-        axis = Axis(number, x.sizes[number], g.out.shape[number], factor, is_copied)
-        stays = is_copied and isinstance(axis.before, int) and axis.may_keep_its_size
-        axes.append(replace(axis, factor=1.0) if stays else axis)
+        axis = Axis(number, x.sizes[number], g.out.shape[number], factor, whole_ratios)
+        known = [ratio for ratio in whole_ratios if isinstance(axis.before, int) and axis.may_have(ratio)]
+        axes.append(replace(axis, factor=float(known[0])) if known else axis)
     return axes
 
 
@@ -48,7 +48,8 @@ def upsample_nearest(
 ) -> Value:  # fmt: skip
     """Element floor(i / factor), or floor((i + 1/2) / factor) in the exact variant"""
     given = _given(len(output_size), scales, scales_d, scales_h, scales_w)
-    axes = _axes(g, self, given, is_copied=g.operator == "aten::upsample_nearest2d")
+    # In two dimensions, torch shifts the index by one bit where a size doubles.
+    axes = _axes(g, self, given, whole_ratios=(1, 2) if g.operator == "aten::upsample_nearest2d" else ())
     factors = [axis.whole_factor for axis in axes]
     if all(factor == 1 for factor in factors):
         return self
@@ -77,7 +78,7 @@ def upsample_bicubic2d(
     scales_w: float | None = None,
 ) -> Value:  # fmt: skip
     # Of bytes, torch copies an axis whose size stays the same; floats it resamples.
-    axes = _axes(g, self, [scales_h, scales_w], is_copied=not self.dtype.is_floating_point)
+    axes = _axes(g, self, [scales_h, scales_w], whole_ratios=() if self.dtype.is_floating_point else (1,))
     return _interpolated(g, self, axes, "cubic", align_corners)
 
 
@@ -118,10 +119,10 @@ def _interpolated(g: Graph, x: Value, axes: list[Axis], mode: str, corners: bool
         if corners or all(axis.keeps_ratio for axis in axes):
             return g.interpolated(x, mode, corners, g.out.shape, None)
         # onnxruntime copies if all sizes stay the same, and no single axis.
-        if all(axis.holds_in_float32 for axis in axes) and not any(axis.may_keep_its_size for axis in axes):
+        if all(axis.holds_in_float32 for axis in axes) and not any(axis.may_have(1) for axis in axes):
             return g.interpolated(x, mode, corners, g.out.shape, [1.0] * outer + [axis.factor or 1.0 for axis in axes])
     for axis in axes:
-        if axis.is_copied and axis.whole_factor == 1:
+        if 1 in axis.whole_ratios and axis.whole_factor == 1:
             continue
         source = Source(g, axis, x.dtype)
         taps = source.linear(corners) if mode == "linear" else source.cubic(corners)

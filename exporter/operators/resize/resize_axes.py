@@ -22,20 +22,19 @@ class Axis(msgspec.Struct, frozen=True):
     before: Size
     after: Size
     factor: float | None
-    #: Whether torch leaves the axis as it is if its size stays the same, whatever the factor.
-    is_copied: bool
+    #: The ratios of the sizes at which torch takes these, whatever the factor: at 1, it leaves the axis as it is.
+    whole_ratios: tuple[int, ...]
 
-    @property
-    def may_keep_its_size(self) -> bool:
-        """Whether the size stays the same for some sizes, although the factor is not 1: 1.3 * 3 is 3, rounded down.
+    def may_have(self, ratio: int) -> bool:
+        """Whether some sizes have this ratio, although the factor is another: 1.3 * 3 is 3, rounded down.
 
         An axis of one element does not count, of which every element of the result is one.
         """
-        if self.factor is None or self.factor == 1:
+        if self.factor is None or self.factor == ratio:
             return False
         if isinstance(self.before, int) and isinstance(self.after, int):
-            return self.before == self.after
-        return 1 < self.factor < 1.5
+            return self.after == ratio * self.before
+        return ratio < self.factor < ratio + 0.5
 
     @property
     def whole_factor(self) -> int | None:
@@ -164,7 +163,7 @@ class Source:
         weight = g.op("Sub", source, first)
         index = self._inside(g.cast(first, torch.int64))
         # An infinite neighbour times a weight of 0 is NaN: where an axis is copied, each element is its own neighbour.
-        step = self._unless_copied(g.const(1, torch.int64), 0)
+        step = self._unless(1, g.const(1, torch.int64), 0)
         return [
             (index, g.cast(g.op("Sub", 1, weight), self.result)),
             (self._inside(g.op("Add", index, step)), g.cast(weight, self.result)),
@@ -219,16 +218,20 @@ class Source:
                 return g.op("Mul", ratio, g.op("Min", steps, one))
             return g.op("Div", g.op("Sub", self._number(before), 1), float(after - 1))
         if factor is not None:
-            return self._unless_copied(g.const(1.0 / factor, self.dtype), 1)
+            ratio = g.const(1.0 / factor, self.dtype)
+            for whole in self.axis.whole_ratios:
+                ratio = self._unless(whole, ratio, 1 / whole)
+            return ratio
         return g.op("Div", self._number(before), self._number(after))
 
-    def _unless_copied(self, number: Value, copied: int) -> Value:
-        """A number, and another one where the axis keeps its size, if torch leaves it as it is then."""
+    def _unless(self, ratio: int, number: Value, instead: float) -> Value:
+        """A number, and another one where the sizes have a ratio that torch takes whatever the factor."""
         g = self.g
-        if not self.axis.is_copied or not self.axis.may_keep_its_size:
+        if ratio not in self.axis.whole_ratios or not self.axis.may_have(ratio):
             return number
-        stays = g.equal(g.scalar(self.axis.before, torch.int64), g.scalar(self.axis.after, torch.int64))
-        return g.where(stays, g.const(copied, number.dtype), number)
+        before, after = (g.scalar(size, torch.int64) for size in (self.axis.before, self.axis.after))
+        has_ratio = g.equal(g.op("Mul", before, ratio) if ratio != 1 else before, after)
+        return g.where(has_ratio, g.const(instead, number.dtype), number)
 
     def _number(self, size: Number) -> Value:
         return self.g.scalar(size, self.dtype)

@@ -51,10 +51,10 @@ def _interpolate_axis(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: 
         # torch computes these in float32, which decides which element is taken.
         steps = torch.arange(size, dtype=torch.float32, device=x.device) + _NEAREST[mode]
         ratio = torch.scalar_tensor(1.0 / factor, dtype=torch.float32, device=x.device)
-        places = (steps * _unless_copied(ratio, x, axis, size, factor, mode)).floor()
+        places = (steps * _unless_whole(ratio, x, axis, size, factor, mode)).floor()
         return x.index_select(axis, _clamp_to_axis(places, last))
     places = torch.arange(size, dtype=torch.float64, device=x.device) + 0.5
-    places = places / _unless_copied(factor, x, axis, size, factor, mode) - 0.5
+    places = places / _unless_whole(factor, x, axis, size, factor, mode) - 0.5
     if mode != "bicubic":
         places = places.clamp(min=0)
     first = places.floor()
@@ -68,15 +68,22 @@ def _interpolate_axis(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: 
     return sum(parts[1:], start=parts[0])
 
 
-def _unless_copied(ratio: Any, x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> Any:
-    """The ratio, or 1 where the size of the axis stays the same: torch copies it then, whatever the factor."""
-    copies = x.ndim == 4 if mode == "nearest" else mode not in ("nearest-exact", "bicubic")
-    if not copies or (not isinstance(factor, Varying) and not 1 < factor < 1.5):
+def _unless_whole(ratio: Any, x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> Any:
+    """The ratio, or 1 where the size of the axis stays the same: torch copies it then, whatever the factor. The nearest
+    elements of an image are those of half the index where its size doubles."""
+    if mode == "nearest":
+        ratios = [1, 2] if x.ndim == 4 else []
+    else:
+        ratios = [] if mode in ("nearest-exact", "bicubic") else [1]
+    whole = [times for times in ratios if isinstance(factor, Varying) or times < factor < times + 0.5]
+    if not whole:
         return ratio
     before, after = (torch.scalar_tensor(each, dtype=torch.int64, device=x.device) for each in (x.shape[axis], size))
     if not isinstance(ratio, torch.Tensor):
         ratio = torch.scalar_tensor(ratio, dtype=torch.float64, device=x.device)
-    return torch.where(before == after, torch.ones_like(ratio), ratio)
+    for times in whole:
+        ratio = torch.where(before * times == after, torch.full_like(ratio, 1 / times), ratio)
+    return ratio
 
 
 def _clamp_to_axis(places: torch.Tensor, last: Any) -> torch.Tensor:
