@@ -27,6 +27,7 @@ from onnx_parity.exporter.recording.python_loops.places import (
     containers_in,
     copied,
     fill,
+    items_before,
     lists_in,
     together,
     with_differing,
@@ -55,14 +56,12 @@ class CarriedValues:
     """The values that a loop of frames carries, as leaves."""
 
     def __init__(
-        self,
-        blocks: Blocks,
-        frames: Sequence[FrameType],
-        parts: Sequence[Parts],
-        read_later: Collection[str] | None = None,
-    ) -> None:
-        """`parts` are what the loop goes over; `read_later` are the only variables that are read afterwards."""
-        self._read_later = read_later
+        self, blocks: Blocks, frames: Sequence[FrameType], parts: Sequence[Parts],
+        read_later: Collection[str] | None = None, *, is_of_function: bool = False,
+    ) -> None:  # fmt: skip
+        """`parts` are what the loop goes over; `read_later` are the only variables that are read afterwards. Statements
+        of a function are run once."""
+        self._read_later, self._is_of_function = read_later, is_of_function
         self._blocks, self._frames = blocks, frames
         variables = [(frame, variables_of(frame)) for frame in frames]
         found: dict[int, Any] = {}
@@ -208,11 +207,8 @@ class CarriedValues:
                 value = list.__getitem__(place.watched, slice(len(place.start)))
             elif type(value) is list and (like := next((item for item in value if isinstance(item, Stacked)), None)):
                 value = GrownList.of(value, like)
-            if (
-                isinstance(place.holder, FrameType)
-                and self._read_later is not None
-                and place.name not in self._read_later
-            ):
+            is_variable = isinstance(place.holder, FrameType)
+            if is_variable and self._read_later is not None and place.name not in self._read_later:
                 leaves += self._given[len(leaves) : len(leaves) + len(place.leaves)]
                 continue
             others |= bool(place.lists) and self._has_other_lists(place, value)
@@ -276,7 +272,7 @@ class CarriedValues:
 
     def _of_container(self, container: Any, held: Any) -> Place:
         """The place of a list or dict that holds this when the loop begins."""
-        watched = WatchedList() if isinstance(container, list) else None
+        watched = WatchedList() if isinstance(container, list) and not self._is_of_function else None
         return Place(held, *self._apart(held, but=held), container=container, watched=watched)
 
     def _share_written(self, leaves: Sequence[Leaf]) -> bool:
@@ -389,17 +385,22 @@ class CarriedValues:
             like = Stacked(spec, [], [*map(is_number, items)])
             self._outside.append(lambda: self._begin_with_whole(place, copied(start), like))
             return leaves
-        is_dict_of_function = self._read_later is not None and isinstance(place.container, dict)
-        if is_dict_of_function and [*start] == [*value][: len(start)] != [*value]:
-            # Statements of a function add keys. A path that does not is refused, since its structure is another one.
-            known = self._apart({key: value[key] for key in start}, but=value)[1]
-            place.form, place.leaves = form, [*place.leaves, *[UNSET] * (len(leaves) - len(known))]
+        is_of_function = self._is_of_function and place.container is not None
+        known = items_before(value, start) if is_of_function and form not in place.forms else None
+        if known is not None:  # Statements of a function add items. On another path they may add others.
+            place.forms.append(form)
+            new = len(leaves) - len(self._apart(known, but=known)[1])
+            place.form, place.leaves = form, [*place.leaves, *[UNSET] * new]
             return leaves
         if place.name is not None:
             by_value = self._apart(with_objects_opened(start, self._kept), but=start)
             if by_value[0] == form:
                 place.form, place.leaves = by_value
                 return leaves
+        if is_of_function and isinstance(start, list) and place.watched is None:
+            place.watched = WatchedList()
+            place.form, place.leaves = self._apart(start, but=start)
+            return leaves
         raise self._blocks.error(_OTHER_STRUCTURE % (place.name or "of a list or dict"))
 
     def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor], trips: Any = None) -> None:

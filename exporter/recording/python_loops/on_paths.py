@@ -137,7 +137,8 @@ class _Probe:
 def _on_paths(recorder: Recorder, frame: FrameType, to_the_end: bool) -> Generator[None, None, None]:
     blocks = Blocks(recorder)
     before = recorder.checkpoint()
-    carried = CarriedValues(blocks, [frame], (), read_at_the_end(frame) if to_the_end else None)
+    read_later = read_at_the_end(frame) if to_the_end else None
+    carried = CarriedValues(blocks, [frame], (), read_later, is_of_function=True)
     paths = BodyPaths(blocks, carried, [frame], None)
     reader, place = recorder.reader, place_in_function(frame)
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import is_dataclass
@@ -32,10 +33,15 @@ __all__ = [
     "containers_in",
     "copied",
     "fill",
+    "items_before",
     "together",
     "with_differing",
     "with_objects_opened",
 ]
+
+
+#: The classes of containers whose items a program may change.
+_CONTAINERS = (list, WatchedList, dict, OrderedDict, defaultdict)
 
 
 class FormOfItems(NamedTuple):
@@ -170,16 +176,30 @@ def with_objects_opened(value: Any, kept: Container[int], before: Sequence[Leaf]
 
 
 def fill(container: Any, value: Any) -> None:
+    """Give a container the items of a value, but for those that are not set yet."""
     if isinstance(container, list):
-        list.__setitem__(container, slice(None), list.__getitem__(value, slice(None)))
+        list.__setitem__(container, slice(None), [*filter(_is_set, list.__getitem__(value, slice(None)))])
     else:
         container.clear()
-        container.update({key: held for key, held in value.items() if held is not UNSET})
+        container.update({key: held for key, held in value.items() if _is_set(held)})
+
+
+def items_before(value: Any, start: Any) -> Any:
+    """Those items of a list or dict that it had at the start, if others follow them; None otherwise."""
+    if len(value) <= len(start):
+        return None
+    if isinstance(value, list):
+        return value[: len(start)]
+    return {key: value[key] for key in start} if [*start] == [*value][: len(start)] else None
+
+
+def _is_set(item: Any) -> bool:
+    return all(leaf is not UNSET for leaf in pytree.tree_leaves(item))
 
 
 def containers_in(value: Any, found: dict[int, Any]) -> None:
     """The lists and dicts in a value, which a program may change."""
-    if type(value) in (list, dict, WatchedList) and id(value) not in found:
+    if type(value) in _CONTAINERS and id(value) not in found:
         found[id(value)] = value
     elif not isinstance(value, tuple):
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -353,6 +354,52 @@ def test_a_model_is_right_on_both_sides(program: Callable[[Tensor], Any], dynami
                     continue  # It does not end, or makes a whole number of it.
                 expected = copy.deepcopy(program)(x.clone())
                 torch.testing.assert_close(made(x.clone()), expected, equal_nan=True, rtol=1e-4, atol=1e-5)
+
+
+def filled_on_each_side(x: Tensor) -> tuple[Any, ...]:
+    listed: list[Tensor] = []
+    named = {"first": x}
+    grouped: defaultdict[str, list[Tensor]] = defaultdict(list)
+    ordered: OrderedDict[int, dict[str, Tensor]] = OrderedDict()
+    for row in range(3):
+        if x[row].sum() > 1:
+            listed.append(x[row] * row)
+            named[f"row {row}"] = x[row]
+            grouped["all"].append(x[row].mean())
+            ordered[row] = {"of": x[row]}
+        else:
+            listed += [torch.zeros(4)]
+            named.update({f"row {row}": -x[row]})
+            grouped["all"].append(torch.ones(()))
+            ordered[row] = {"of": x[row] + 1}
+    return listed, named, torch.stack(grouped["all"]), ordered[0]["of"], ordered[2]["of"]
+
+
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
+@pytest.mark.parametrize("dynamic", [None, AXES], ids=["static", "dynamic"])
+def test_both_sides_add_as_many_items_to_containers(dynamic: Any) -> None:
+    example = torch.tensor([[1.0, 2, 3, 4], [-1, -2, -3, -4], [0, 0, 0, 0]])
+    made = onnx_parity.export(filled_on_each_side, (example,), dynamic_shapes=dynamic, strict=True)
+    assert made.assumptions == ()
+    for x in _inputs(3):
+        torch.testing.assert_close(made(x), filled_on_each_side(x), equal_nan=True)
+
+
+def named_by_what_was_found(x: Tensor) -> Tensor:
+    found: dict[str, Tensor] = {}
+    if x.sum() > 1:
+        found["large"] = x * 2
+    else:
+        found["small"], found["other"] = x, x + 1
+    return found.popitem()[1]
+
+
+def test_sides_that_add_other_items_are_not_joined() -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="turned a tensor into a Python value"):
+        made = onnx_parity.export(named_by_what_was_found, (torch.ones(3, 4),))
+    torch.testing.assert_close(made(torch.ones(3, 4)), named_by_what_was_found(torch.ones(3, 4)))
+    with pytest.raises(onnx_parity.AssumptionError):
+        made(-torch.ones(3, 4))
 
 
 def differences_of_chosen(x: Tensor) -> Tensor:
