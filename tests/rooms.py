@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 18297,
     "exporter/patches": 2095,
     "exporter/program_state": 1345,
-    "exporter/recording": 8900,
+    "exporter/recording": 8930,
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1775,

@@ -57,6 +57,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     answers: dict[Any, Any]
     reads: int
     may_be_one: int
+    results: int
 
 
 _CPU = torch.device("cpu")
@@ -127,8 +128,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self._complex = ComplexValues(self)
         #: The symbols of numbers that were read.
         self._numbers: dict[Value, torch.SymInt | torch.SymFloat] = {}
-        #: The ids of tensors that the program may write to: inputs and buffers.
-        self._writable: set[int] = set()
+        self._writable: set[int] = set()  # The ids of inputs and buffers, which the program may write to.
         #: For each symbol, a value of the program that has this size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
         #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
@@ -439,22 +439,22 @@ class Recorder(Uncompiled, TorchDispatchMode):
 
     def checkpoint(self) -> Checkpoint:
         """The state that `restore` returns to when a block is recorded again."""
-        answers = self.fakes.symbols.answers if self.fakes.symbols is not None else {}
-        known = [dict(known) for known in self._known()]
-        return Checkpoint(known, dict(answers), len(self.reader.reads), len(self.may_be_one))
+        symbols = self.fakes.symbols
+        counts = len(self.reader.reads), len(self.may_be_one), self.memo.count
+        return Checkpoint([*map(dict, self._known())], dict(symbols.answers if symbols is not None else {}), *counts)
 
     def _known(self) -> tuple[dict[Any, Any], ...]:
         return self.size_sources, self.reader.scalars, self._numbers
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        # Changed in place, because the reader refers to the same objects.
-        for known, before in zip(self._known(), checkpoint.known, strict=True):
+        for known, before in zip(self._known(), checkpoint.known, strict=True):  # The reader has the same objects.
             known.clear()
             known.update(before)
-        if self.fakes.symbols is not None:
-            self.fakes.symbols.answers = checkpoint.answers
+        if (symbols := self.fakes.symbols) is not None:
+            symbols.answers = checkpoint.answers
         del self.reader.reads[checkpoint.reads :]
         del self.may_be_one[checkpoint.may_be_one :]
+        self.memo.forget(checkpoint.results)
 
     def _note_sizes(self, value: Value) -> None:
         """Note where symbolic sizes can be read. A data-dependent size is read from the first value that has it."""

@@ -198,6 +198,17 @@ class ResultMemo:
         finally:
             self._results = outer
 
+    @property
+    def count(self) -> int:
+        """How many results of this program alone are remembered."""
+        return 0 if self._results is _static_results else len(self._results)
+
+    def forget(self, count: int) -> None:
+        """Forget the results after so many: what was asked for them is no longer known to be asked."""
+        if self._results is not _static_results:
+            for key in [*self._results][count:]:
+                del self._results[key]
+
     def release(self) -> None:
         """Drop the results of this program alone.
 

@@ -442,3 +442,17 @@ def test_as_much_as_is_allowed_is_remembered(monkeypatch: pytest.MonkeyPatch) ->
     for size in range(2, 40):
         onnx_parity.export(lambda x: (x.cumsum(0) + 1).t().exp(), (torch.ones(size, 2),))
         assert len(results) <= 10
+
+
+def _squeezes_what_it_has_chosen(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x[x[:, 0] > 0]
+    y = y.squeeze(0).sum(0).reshape(-1, 1)
+    return y, x + 1
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_what_is_asked_for_a_result_is_asked_again_where_statements_are_recorded_again() -> None:
+    program = onnx_parity.export(
+        _squeezes_what_it_has_chosen, (torch.tensor([[1.0, 2, 3], [-1, 2, 3]]),), dynamic_shapes=({0: "n"},)
+    )
+    assert [each.condition for each in program.assumptions] == ["number_1 == 1"]
