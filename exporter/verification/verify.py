@@ -333,8 +333,8 @@ def is_rounding(
     weights = (each.const_value for each in model.graph.initializers.values())
     if not may_round or sum(each.nbytes for each in weights if each is not None) > _MOST_TO_WIDEN:
         return False
-    session = ReferenceSession(model, wide=True)
     try:
+        session = ReferenceSession(model, wide=True)
         exact = _arrays(session.run(feeds), expected)
         rounded = [
             each.astype(want.value.dtype) if is_float(each.dtype) else each

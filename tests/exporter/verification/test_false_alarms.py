@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import onnx_parity
+from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
 from onnx_parity.exporter.verification.float64 import Inexact, in_dtype
+from onnx_parity.exporter.verification.oracle import Expected
 from onnx_parity.exporter.verification.reference import MOVES
+from onnx_parity.exporter.verification.verify import is_rounding
 from tests.thinned import one_in
 
 SEEDS = range(10)
@@ -373,3 +377,18 @@ def test_numbers_where_torch_gives_nan_are_wrong() -> None:
     wrong = {torch.ops.aten.log.default: lambda g, x: g.op("Relu", x)}
     with pytest.raises(onnx_parity.VerificationError, match="NaN and infinities differ"):
         onnx_parity.export(torch.log, (torch.tensor([-2.0]),), custom_translation_table=wrong, verify=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_that_the_reference_cannot_widen_is_not_taken_to_be_rounded() -> None:
+    """onnx.reference has no DequantizeLinear of opset 18, and refuses the model before it runs."""
+    network = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.LSTM(3, 2)), {nn.LSTM}, dtype=torch.qint8)
+    program = onnx_parity.export(network.eval(), (torch.rand(5, 2, 3),), opset_version=18)
+    feeds = program.feeds((torch.rand(5, 2, 3),), {})
+    outputs = [to_array(each) for each in program.runtime_session().run(feeds)]
+    tolerances = [np.full(each.shape, 1e-6) for each in outputs]
+    expected = [
+        Expected(each, centre=each.astype(np.float64), tolerance=near, ulp=near)
+        for each, near in zip(outputs, tolerances, strict=True)
+    ]
+    assert not is_rounding(program.model, feeds, expected, [each + np.float32(2e-6) for each in outputs])
