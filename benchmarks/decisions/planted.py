@@ -59,7 +59,7 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
     "a question that torch has asked hides the program's": lambda: [(symbols.Symbols, "decided", _hidden_by_torch)],
     "`is True` is no question": lambda: [(bytecode._Asked, "__contains__", _is_itself)],
     "branches make no difference": lambda: [(branches_on_sizes, "branches_that_matter", lambda recorded, again: [])],
-    "an axis never keeps its size": lambda: [(resize_axes.Axis, "may_keep_its_size", False)],
+    "an axis never keeps its size": lambda: [(resize_axes.Axis, "may_have", lambda self, ratio: False)],
     "an axis is never empty in a shape": lambda: [(reshaping, "may_be_empty", lambda size: False)],
     "slices have no more than their bounds": lambda: [(slices, "_larger", lambda one, other: one)],
     "halves are added up in halves": lambda: [(builder.Graph, "accumulating", lambda self, x: x)],
