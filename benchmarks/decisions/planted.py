@@ -23,7 +23,6 @@ from onnx_parity.exporter.recording import lost_writes
 from onnx_parity.exporter.script import interpreter, steps
 from onnx_parity.exporter.sizes import copies, symbolic_numbers, symbols
 from onnx_parity.exporter.torch_inside import bytecode
-from onnx_parity.exporter.torch_inside.dispatcher import is_view
 from onnx_parity.exporter.tracing import branches_on_sizes
 from onnx_parity.harness.any_size.in_copies import run_in_copies
 from onnx_parity.harness.any_size.programs import look_at
@@ -47,7 +46,6 @@ _rules = symbolic_numbers._rules
 MISTAKES: dict[str, Callable[[], _REPLACED]] = {
     "copies that are none are not noted": lambda: [(symbols.Symbols, "lost_copy", lambda *_: None)],
     "copies of scripts are not noted": lambda: [(interpreter, "MAY_COPY", frozenset())],
-    "what reshape returns is no view": lambda: [(lost_writes, "_is_view", lambda node: is_view(node.op))],
     "a copy that is surely none is a copy": lambda: [(copies, "copy_or_view", _only_a_copy)],
     "is_contiguous is frozen": lambda: [_without_rule("torch.Tensor.is_contiguous")],
     "is_same_size is frozen": lambda: [_without_rule("torch.Tensor.is_same_size")],

@@ -248,18 +248,13 @@ class Made(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-def _is_view(node: Node) -> bool:
-    """Whether a node gives the memory of what it is given, as what `reshape` returns of a copy."""
-    return node.op is torch.ops.aten._unsafe_view.default or is_view(node.op)
-
-
 def _views_of(value: Value, nodes: Sequence[Node]) -> set[Value]:
     """All values that are the same memory as a value: what it is a view of, and the views of that."""
-    while value.node is not None and _is_view(value.node) and (source := next(value.node.inputs(), None)) is not None:
+    while value.node is not None and is_view(value.node.op) and (source := next(value.node.inputs(), None)) is not None:
         value = source
     views = {value}
     for node in every_node(nodes):
-        if _is_view(node) and next(node.inputs(), None) in views:
+        if is_view(node.op) and next(node.inputs(), None) in views:
             views.update(output for output in node.outputs if output is not None)
     return views
 

@@ -75,7 +75,8 @@ def answers_of_both(
 ) -> dict[Expression, Answer]:
     """The answers before a side of a branch on sizes and those on it, of which those to the user's code count first.
 
-    Raises if a question has one answer there and another one elsewhere: no condition on sizes says both."""
+    Raises if a question has one answer there and another one elsewhere: no condition on sizes says both.
+    """
     for question in before.keys() & inside.keys():
         if before[question].answer != inside[question].answer:
             raise CaptureError(

@@ -153,7 +153,7 @@ class Patches:
     def _leave(self) -> None:
         self._in_use -= 1
         if self._in_use == 0:
-            for kind, patches in self._put_in.items():
+            for kind, patches in reversed(self._put_in.items()):
                 kind.take_out_each(reversed(patches))
                 patches.clear()
             self._not_yet = self._by_class
