@@ -22,7 +22,7 @@ import onnx
 import torch
 import typer
 
-from benchmarks.decisions.chosen import chosen_declarations
+from benchmarks.decisions.chosen import PartOption, chosen_declarations, part_of
 from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.program import ONNXProgram
@@ -167,7 +167,7 @@ class _Model:
 
 def main(
     patterns: Annotated[list[str] | None, typer.Argument(help="Declarations that match: pool*.")] = None,
-    part: Annotated[str, typer.Option(help="Only this part of the cells: 3/10 is the third of ten.")] = "1/1",
+    part: PartOption = "1/1",
     opset: Annotated[int, typer.Option(help="The opset of the models. Before opset 14, a 0 in a shape copies.")] = 18,
 ) -> None:
     """Compare, and end with 1 if a model is wrong or fails at a size at which its program runs."""
@@ -176,8 +176,7 @@ def main(
     torch.backends.mha.set_fastpath_enabled(False)
     # A sparse tensor with an element outside of its shape is an error then. Otherwise torch writes to any memory.
     torch.sparse.check_sparse_tensor_invariants.enable()
-    number, parts = map(int, part.split("/"))
-    cells = list(dynamic_cells(patterns or [], opset))[number - 1 :: parts]
+    cells = part_of(list(dynamic_cells(patterns or [], opset)), part)
     counts: Counter[str] = Counter()
     for cell, (first, *wrong) in run_in_copies(cells, compare):
         counts["cells"] += 1

@@ -1,7 +1,7 @@
 """Counts what `verify=True` refuses of the models of declared cases, with several seeds of their inputs and weights.
 
     python -m benchmarks.decisions.false_alarms                         # every case of the default tier, ten seeds
-    python -m benchmarks.decisions.false_alarms --share 0.2 --seeds 3   # a fifth of the cases, drawn by chance
+    python -m benchmarks.decisions.false_alarms --part 1/5 --seeds 3    # every fifth case
     python -m benchmarks.decisions.false_alarms "*norm*"
 
 Cases that are known to fail, and those whose declaration asks for a tolerance or leaves the signs of zeros out, are
@@ -11,7 +11,6 @@ inputs that were tried, and nobody stated it: the model does not compute there w
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ import torch
 import typer
 
 import onnx_parity
-from benchmarks.decisions.chosen import chosen_declarations
+from benchmarks.decisions.chosen import PartOption, chosen_declarations, part_of
 from onnx_parity.harness.any_size.in_copies import run_in_copies
 from onnx_parity.harness.axes import Capture, Device, Selection, Tier
 from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
@@ -32,12 +31,11 @@ from onnx_parity.harness.one_line import one_line
 OPSET = 18
 
 
-def default_cells(patterns: list[str], share: float) -> Iterator[Cell]:
-    """One cell of each case and dtype, at one opset, or this share of them."""
+def default_cells(patterns: list[str]) -> Iterator[Cell]:
+    """One cell of each case and dtype, at one opset."""
     selection = Selection(tier=Tier.DEFAULT, opsets=(OPSET,), devices=(Device.CPU,), captures=(Capture.TRACE,))
     for name, declaration in chosen_declarations(patterns):
-        cells = cells_of(name, declaration, selection)
-        yield from (cell for cell in cells if random.Random(cell.id).random() < share)
+        yield from cells_of(name, declaration, selection)
 
 
 def refused(cell: Cell, seeds: int) -> list[str]:
@@ -67,11 +65,11 @@ def refused(cell: Cell, seeds: int) -> list[str]:
 def main(
     patterns: Annotated[list[str] | None, typer.Argument(help="Declarations that match: pool*.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="With how many seeds.")] = 10,
-    share: Annotated[float, typer.Option(min=0, max=1, help="Which share of the cells.")] = 1.0,
+    part: PartOption = "1/1",
 ) -> None:
     """Export and verify, print what is refused, and end with 1 if anything is that its declaration does not expect."""
     torch.set_num_threads(1)
-    cells = list(default_cells(patterns or [], share))
+    cells = part_of(list(default_cells(patterns or [])), part)
     counts: Counter[str] = Counter()
     for cell, (how, *told) in run_in_copies(cells, partial(refused, seeds=seeds)):
         counts[how] += 1

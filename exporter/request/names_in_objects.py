@@ -10,7 +10,8 @@ run the model. This table is all that is known of these caches:
 | `past_key_values.self_attention_cache.layers[0].keys` | `past_key_values.0.decoder.key` |
 | `past_key_values.cross_attention_cache.layers[0].keys` | `past_key_values.0.encoder.key` |
 | the same in a result | `present.0.key`, ... |
-| `cache.layers[0].keys` in a result, as transformers 5.24 has it | `present.0.key`, ... |
+
+The argument and the field of the result may be called `cache`, as they are since transformers 5.24.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LAYERS = "layers"
 _OF_A_LAYER = {"keys": "key", "values": "value"}
 _OF_BOTH = {"self_attention_cache": "decoder", "cross_attention_cache": "encoder"}
 _GIVEN, _RETURNED = "past_key_values", "present"
-#: The field of a result that transformers 5.24 has for it.
-_RETURNED_SINCE_5_24 = "cache"
+#: What transformers 5.24 calls both.
+_SINCE_5_24 = "cache"
 
 
 def named(root: str, path: _Path) -> str:
@@ -55,7 +56,11 @@ def input_names_in(name: str, argument: Any) -> list[str] | None:
     """A name for each input in an argument that is, or that holds, an object with attributes; None for others."""
     if not has_names(argument):
         return None
-    names = [named(name, path) for path, leaf in named_leaves(argument) if is_input(leaf)]
+    names = [
+        named(_GIVEN if name == _SINCE_5_24 and _LAYERS in path else name, path)
+        for path, leaf in named_leaves(argument)
+        if is_input(leaf)
+    ]
     return names if len({*names}) == len(names) else None
 
 
@@ -68,7 +73,7 @@ def output_names_in(result: Any, paths: Sequence[_Path]) -> list[str] | None:
 
 
 def _output_name(path: _Path) -> str:
-    if path and (path[0] == _GIVEN or (path[0] == _RETURNED_SINCE_5_24 and _LAYERS in path)):
+    if path and (path[0] == _GIVEN or (path[0] == _SINCE_5_24 and _LAYERS in path)):
         return named(_RETURNED, path[1:])
     unnamed = not path or isinstance(path[0], int)
     inside = path[1:] if path and unnamed else path

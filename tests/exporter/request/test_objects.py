@@ -73,14 +73,16 @@ def test_a_cache_that_nobody_registered() -> None:
 
 
 def test_a_cache_that_is_called_cache() -> None:
-    """The field of a result that transformers 5.24 has: its tensors have the names of before."""
+    """The argument and the field of a result that transformers 5.24 has: their tensors have the names of before."""
 
     class Renamed(Model):
         def forward(self, x: torch.Tensor, cache: Cache) -> dict[str, Any]:  # type: ignore[override]
             result, cache = super().forward(x, cache)
             return {"logits": result, "cache": cache}
 
-    program = onnx_parity.export(Renamed(), (new(2), Cache(5)))
+    shapes = {"x": {1: "sequence"}, "cache": {1: "past"}}
+    program = onnx_parity.export(Renamed(), (new(2),), kwargs={"cache": Cache(5)}, dynamic_shapes=shapes)
+    assert program.input_names[:3] == ("x", "past_key_values.0.key", "past_key_values.0.value")
     assert program.output_names[:3] == ("logits", "present.0.key", "present.0.value")
 
 
@@ -244,14 +246,14 @@ def test_a_cache_that_is_not_returned(written: bool) -> None:
 
     cache = Cache(5)
     if not written:
-        with pytest.warns(onnx_parity.DroppedWriteWarning, match=r"cache\.0\.key, cache\.0\.value"):
+        with pytest.warns(onnx_parity.DroppedWriteWarning, match=r"past_key_values\.0\.key, past_key_values\.0\.value"):
             onnx_parity.export(program, (new(2), cache))
         return
     exported = onnx_parity.export(program, (new(2), cache), return_written=True, verify=True)
-    assert exported.output_names == ("output", "cache.0.key_written", "cache.0.value_written")
+    assert exported.output_names == ("output", "past_key_values.0.key_written", "past_key_values.0.value_written")
     x = new(2)
     _, new_values = exported(x, cache)
-    torch.testing.assert_close(new_values["cache.0.key"], torch.cat([cache.layers[0].keys, x], 1))
+    torch.testing.assert_close(new_values["past_key_values.0.key"], torch.cat([cache.layers[0].keys, x], 1))
 
 
 class Static:
