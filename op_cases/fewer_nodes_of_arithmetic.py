@@ -107,3 +107,31 @@ fewer_for_idle_logic = op(
     floats(3, 4),
     nodes={8: 3},
 )
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+class UpAndDown(nn.Module):
+    """A network whose second half has the sizes of the first: each normalized image has elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(2, 3, 3, stride=2, padding=1)
+        self.up = nn.ConvTranspose2d(3, 2, 2, stride=2, bias=False)
+        self.norm = nn.InstanceNorm2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.up(self.down(x)))
+
+
+def to_the_size_of(x: Tensor) -> Tensor:
+    """Half as many elements, rounded up, and as many again."""
+    return F.interpolate(F.avg_pool2d(x, 2, ceil_mode=True), size=x.shape[2:])
+
+
+_IMAGES = {"x": {0: "batch", 2: "height", 3: "width"}}
+fewer_for_half = op(lambda x: x[: x.shape[0] // 2].relu(), floats(4, 3), nodes={15: 4}, dynamic=BATCH)
+fewer_for_half_rounded_up = op(lambda x: x[: -(-x.shape[0] // 2)].relu(), floats(4, 3), nodes={15: 5}, dynamic=BATCH)
+fewer_for_up_and_down = op(UpAndDown, floats(2, 2, 6, 8), nodes={7: 3}, dynamic=_IMAGES)
+fewer_for_sizes_of_others = op(to_the_size_of, floats(2, 2, 5, 8), nodes={15: 22}, dynamic=_IMAGES)

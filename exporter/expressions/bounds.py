@@ -42,7 +42,8 @@ class Range(NamedTuple):
         return Range(max(self.lower, other.lower), min(self.upper, other.upper))
 
 
-Ranges = Mapping[Symbol, Range]
+#: Those of symbols, and of expressions whose ranges do not follow from these.
+Ranges = Mapping[Any, Range]
 ANY = Range(-math.inf, math.inf)
 _UNKNOWN, _HOLDS, _FAILS = Range(False, True), Range(True, True), Range(False, False)
 

@@ -77,6 +77,12 @@ class _Division(Expression):
         return self.text[1:-1]
 
 
+def _is_subtracted(number: Expression) -> bool:
+    """Whether every term but the constant is subtracted."""
+    _, terms = number.terms()
+    return bool(terms) and all(coefficient < 0 for _, coefficient in terms)
+
+
 class FloorDiv(_Division):
     """The quotient of two integers, rounded down."""
 
@@ -101,6 +107,9 @@ class FloorDiv(_Division):
                 more, below = divmod(rest.constant, int(divisor))
                 parts, rest = [*parts, Number(more)], rest - rest.constant + below
         rest, divisor = reduced(rest, divisor)
+        if is_positive(divisor) and _is_subtracted(rest):
+            # Rounding up is written as rounding down, in one way: -(-n // 2) and (n + 1) // 2 are equal.
+            return Add.of(*parts, -cls.of(-rest + divisor - 1, divisor))
         is_known = divisor == _ONE or rest == Number(0) or (rest.is_number and divisor.is_number)
         quotient = cls.of(rest, divisor) if is_known else cls(rest, divisor)
         return Add.of(*parts, quotient) if parts else quotient

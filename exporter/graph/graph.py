@@ -234,6 +234,11 @@ class SymbolSource(NamedTuple, Generic[_Value]):
     factor: int = 1
     offset: int = 0
 
+    @property
+    def is_of_a_size(self) -> bool:
+        """Whether the symbol is a size, or a number of which a size is a multiple: it is never negative."""
+        return self.axis is not None and self.factor > 0 >= self.offset
+
     def of_size(self, size: Any) -> Any:
         """The symbol's number, where the axis has this size."""
         return size if (self.factor, self.offset) == (1, 0) else (size - self.offset) // self.factor

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -259,9 +259,11 @@ class Symbols(NumbersOfValues):
         """Take a number to be at most the limit, because torch raises where it is not."""
         self._known_orders.add((expression_of_size(number), expression_of_size(limit)))
 
-    def least(self, size: torch.SymInt) -> int:
-        """A lower bound of a size."""
-        lower = bounds(size.node.expr, self._ranges).lower
+    def least(self, size: torch.SymInt, occupied: Iterable[Expression] = ()) -> int:
+        """A lower bound of a size where others are not 0."""
+        ranges: dict[Any, Range] = {**self._ranges}
+        ranges |= {each: ranges.get(each, _OCCUPIED) & _OCCUPIED for each in occupied}
+        lower = bounds(size.node.expr, ranges).lower
         return int(lower) if lower > 0 else 0
 
     def unlike_the_example(self) -> list[Symbol]:

@@ -83,7 +83,7 @@ class Base(ABC):
     def may_be_empty(self, sizes: Sequence[Size]) -> bool:
         """Whether one of the sizes may be 0 where the nodes run that are being written."""
         unsure = filter(may_be_empty, sizes)
-        return any(isinstance(size, int) or size.node.expr not in self.occupied for size in unsure)
+        return any(isinstance(size, int) or size.node.shape_env.least(size, self.occupied) == 0 for size in unsure)
 
     def require_opset(self, since: int, reason: str) -> None:
         """Refuse the operator that is being lowered if the target opset is before `since`, the first that has it."""
@@ -169,9 +169,9 @@ class Base(ABC):
         self, times: Size | Value, initial: Sequence[Value], step: Callable[[Value, list[Value]], Sequence[Value]]
     ) -> list[Value]: ...
     @abstractmethod
-    def iota(self, size: Size) -> Value: ...
+    def iota(self, size: Size, dtype: torch.dtype = ...) -> Value: ...
     @abstractmethod
-    def iota_below(self, size: Value) -> Value: ...
+    def iota_below(self, size: Value, dtype: torch.dtype = ...) -> Value: ...
     @abstractmethod
     def along(self, size: Size, axis: int, rank: int) -> Value: ...
     @abstractmethod

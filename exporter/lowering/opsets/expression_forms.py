@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.expressions.bounds import Range, bounds
 from onnx_parity.exporter.expressions.expression import Expression, known, parts_of
 from onnx_parity.exporter.graph.graph import Size, SymbolSource
 from onnx_parity.exporter.lowering.opsets.base import Base
@@ -20,6 +21,8 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["ExpressionForms"]
 
+#: What a size may be.
+_SIZES = Range(0, math.inf)
 #: ONNX's operators by torch's names of the functions that round to an integer. Both round halves to even.
 _ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
 
@@ -111,9 +114,11 @@ class ExpressionForms(Base):
         if name == "BitwiseAnd":
             return self.bitwise("And", *(shaped(each, [1]) for each in arguments))
         if name == "FloorDiv":
-            return self.floor_divide(*arguments)
+            # ONNX's Div truncates, which rounds down where neither number is negative.
+            truncates = all(map(self._is_never_negative, expression.args))
+            return self.op("Div", *arguments) if truncates else self.floor_divide(*arguments)
         if name == "Mod":
-            return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(*arguments), arguments[1]))
+            return self.remainder(*arguments)
         if name in ("Max", "Min"):
             total = arguments[0]
             for argument in arguments[1:]:
@@ -122,6 +127,11 @@ class ExpressionForms(Base):
         raise Unsupported(
             f"the size {expression} cannot be written in ONNX: {expression.spelled or name} of sizes is not supported"
         )
+
+    def _is_never_negative(self, number: Expression) -> bool:
+        """Whether a number is at least 0, whatever the sizes are that it is computed from."""
+        sizes = {symbol: _SIZES for symbol in number.free_symbols if self.symbol(str(symbol)).is_of_a_size}
+        return bool(bounds(number, sizes).lower >= 0)
 
     def _part_of_size(self, size: Value, source: SymbolSource[Value]) -> Value:
         """The number of which a size is a multiple, and an offset."""

@@ -39,19 +39,20 @@ _MOVES = frozenset({"Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeez
 class GatherScatterForms(Base):
     """Iota, gathering and scattering."""
 
-    def iota(self, size: Size) -> Value:
+    def iota(self, size: Size, dtype: torch.dtype = torch.int64) -> Value:
         """0, 1, ... below `size`."""
         if isinstance(size, int):
-            return self.const(torch.arange(size))
-        return shaped(self.iota_below(self.ints([size])), [size])
+            return self.const(torch.arange(size, dtype=dtype))
+        return shaped(self.iota_below(self.ints([size]), dtype), [size])
 
-    def iota_below(self, size: Value) -> Value:
+    def iota_below(self, size: Value, dtype: torch.dtype = torch.int64) -> Value:
         """0, 1, ... below a size that is computed at run time, a vector of one element."""
         if self.opset >= 11:
-            return self.op("Range", self.const(0, torch.int64), self.squeeze(size, [0]), self.const(1, torch.int64))
+            limit = self.squeeze(self.cast(size, dtype), [0])
+            return self.op("Range", self.const(0, dtype), limit, self.const(1, dtype))
         self.require_opset(9, "counting along a dynamic axis needs ONNX's NonZero")
         ones = self.op("ConstantOfShape", size, value_t=torch.ones(1, dtype=torch.int64))
-        return self.op("Reshape", self.op("NonZero", ones), self.const([-1], torch.int64))
+        return self.cast(self.op("Reshape", self.op("NonZero", ones), self.const([-1], torch.int64)), dtype)
 
     def from_front(self, index: Value, size: Size) -> Value:
         """An int64 index without negative entries, which count from the end of the axis."""

@@ -59,7 +59,8 @@ def upsample_nearest(
     shift = 0.5 if "exact" in g.operator else 0.0
     for axis in axes:
         if axis.whole_factor != 1:
-            x = gathered(g, x, axis, Source(g, axis, x.dtype).nearest(shift))
+            # A sound may be as long as that; an image or a volume is not.
+            x = gathered(g, x, axis, Source(g, axis, x.dtype).nearest(shift, is_long=len(axes) == 1))
     return x
 
 

@@ -10,7 +10,7 @@ import torch
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
-from onnx_parity.exporter.lowering.values.value import Number, Value
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["Axis", "Source", "covering_weights", "gathered", "known_weights", "mixed", "resized", "weighted_sum"]
 
@@ -147,12 +147,16 @@ class Source:
         self.dtype = torch.float64 if dtype is torch.float64 else torch.float32
         self.result = dtype
 
-    def nearest(self, shift: float) -> Value:
+    def nearest(self, shift: float, is_long: bool) -> Value:
+        """The indices, for an axis that may have 2**23 elements or more. On a shorter one float32 has all numbers, and
+        no product reaches the size."""
         g = self.g
         # In float32 for every dtype, as in torch.
         self.dtype = torch.float32
-        source = g.op("Mul", self._shifted(g.cast(g.iota(self.axis.after), self.dtype), shift), self.ratio(False))
-        return self._inside(g.cast(g.op("Floor", source), torch.int64))
+        after = self.axis.after
+        places = g.cast(g.iota(after), self.dtype) if is_long else g.iota(after, self.dtype)
+        index = g.cast(g.op("Mul", self._shifted(places, shift), self.ratio(False)), torch.int64)
+        return self._inside(index) if is_long else index
 
     def linear(self, corners: bool) -> list[tuple[Value, Value]]:
         g = self.g
@@ -233,8 +237,8 @@ class Source:
         has_ratio = g.equal(g.op("Mul", before, ratio) if ratio != 1 else before, after)
         return g.where(has_ratio, g.const(instead, number.dtype), number)
 
-    def _number(self, size: Number) -> Value:
-        return self.g.scalar(size, self.dtype)
+    def _number(self, size: Size) -> Value:
+        return self.g.cast(self.g.ints([size]), self.dtype)
 
     def _inside(self, index: Value, lower: bool = False) -> Value:
         """Indices limited to the last element, and to the first where they can be negative."""
