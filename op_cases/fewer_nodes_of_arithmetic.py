@@ -122,7 +122,8 @@ class UpAndDown(nn.Module):
         self.norm = nn.InstanceNorm2d(2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.up(self.down(x)))
+        normed: Tensor = self.norm(self.up(self.down(x)))
+        return normed
 
 
 def to_the_size_of(x: Tensor) -> Tensor:

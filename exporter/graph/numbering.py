@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.graph.graph import Block, Graph, Node, Value, Varying
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
@@ -183,4 +184,4 @@ def _constant(value: Value) -> Hashable:
     kind = constant.dtype, tuple(constant.shape)
     if constant.nbytes > _MOST_COMPARED:
         return "large", *kind, constant.data_ptr(), constant.stride()
-    return "small", *kind, str(constant.tolist())
+    return "small", *kind, to_array(constant).tobytes()

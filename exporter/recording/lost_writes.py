@@ -30,14 +30,14 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.graph.reads import every_node, read_after
+from onnx_parity.exporter.graph.reads import is_read, views_of
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
 from onnx_parity.exporter.recording.fakes.written_layouts import WrittenLayouts
 from onnx_parity.exporter.sizes.copies import copy_or_view
 from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
-from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.frames import current_frame
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory, memory_of_constant, overlap
 from onnx_parity.exporter.torch_inside.transforms import inside_before_writes, is_functionaltensor, number_of_writes
@@ -243,28 +243,9 @@ class Made(msgspec.Struct, frozen=True, eq=False):
         if 0 in expressions(tensor.tensor.stride()) and number_of_writes(copy.tensor) > copy.writes:
             return True
         return any(
-            number_of_writes(one.tensor) > one.writes and _is_read(other.value, copy.value.node, nodes, outputs)
+            number_of_writes(one.tensor) > one.writes and is_read(other.value, copy.value.node, nodes, outputs)
             for one, other in (self.tensors, self.tensors[::-1])
         )
-
-
-def _views_of(value: Value, nodes: Sequence[Node]) -> set[Value]:
-    """All values that are the same memory as a value: what it is a view of, and the views of that."""
-    while value.node is not None and is_view(value.node.op) and (source := next(value.node.inputs(), None)) is not None:
-        value = source
-    views = {value}
-    for node in every_node(nodes):
-        if is_view(node.op) and next(node.inputs(), None) in views:
-            views.update(output for output in node.outputs if output is not None)
-    return views
-
-
-def _is_read(value: Value, since: Node | None, nodes: Sequence[Node], outputs: Iterable[Value]) -> bool:
-    """Whether the memory of a value is read after a node, or at all if that is not known."""
-    read = read_after(since, nodes, outputs) if since is not None else None
-    if read is None:
-        read = {*outputs, *(value for node in nodes for value in node.inputs())}
-    return not read.isdisjoint(_views_of(value, nodes))
 
 
 class Decided(msgspec.Struct, frozen=True, eq=False):
@@ -431,14 +412,27 @@ class LayoutsAsked:
         self.decided.append(Decided(number, origin, outcome, known, is_empty, made))
         return number in self.turned
 
-    def place(self) -> Origin | None:
-        """The first place at which what the program does may depend on how its inputs lie; None if there is none."""
+    def matters(self, made: Made, nodes: Sequence[Node], outputs: Iterable[Value]) -> bool:
+        """Whether it may make a difference whether something is a copy. Where none is, a write to it reaches what it
+        was made of, and what that was made of in turn."""
+        if not made.is_written or not made.is_copy:
+            return made.is_written
+        memory = {view for each in made.tensors for view in views_of(each.value, nodes)}
+        others = [other for each in self.decided if (other := each.made) is not None and other is not made]
+        return made.is_lost(nodes, outputs) or any(each.value in memory for other in others for each in other.tensors)
+
+    def place(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> tuple[Origin | None, frozenset[int]]:
+        """The first place at which what the program does may depend on how its inputs lie; None if there is none. Also
+        the numbers of what is no copy and was written to, if that is all."""
         if self._asked is not None:
-            return self._asked
-        for each in self.decided:
-            if each.made is not None and each.made.is_written and _comes_from_inputs(each.value):
-                return each.origin
-        return None
+            return self._asked, frozenset()
+        found = {
+            each: each.made.is_copy
+            for each in self.decided
+            if each.made is not None and _comes_from_inputs(each.value) and self.matters(each.made, nodes, outputs)
+        }
+        origin = next((each.origin for each in found), None)
+        return origin, frozenset(() if any(found.values()) else [each.number for each in found])
 
     def release(self) -> None:
         self.decided.clear()
@@ -470,7 +464,7 @@ def refuse_lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs:
     for pair in pairs:
         pair.note(nodes[-1] if nodes else None)
         for one, other in (pair.tensors, pair.tensors[::-1]):
-            if one.is_written and _is_read(other.value, one.written_at, nodes, outputs):
+            if one.is_written and is_read(other.value, one.written_at, nodes, outputs):
                 raise CaptureError(
                     "the program writes in place to a tensor that, depending on values, is also one that a script was "
                     "given or returned or a loop has, and reads that afterwards: write to a "

@@ -35,7 +35,7 @@ from onnx_parity.exporter.program_state.weight_names import name_finder
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
 from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
-from onnx_parity.exporter.recording.lost_writes import Made, refuse_lost_write, refuse_shared_memory
+from onnx_parity.exporter.recording.lost_writes import refuse_lost_write, refuse_shared_memory
 from onnx_parity.exporter.recording.reads import looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import LISTS, Kind, Returned, Written, taken_apart
@@ -277,17 +277,21 @@ class _Recording:
         is_tried = self._attempt.has(Decision.LAYOUTS_OF_KERNELS)
         for each in self._recorder.layouts_asked.decided:
             condition = each.made.condition if each.made is not None else None
-            if each.made is None or condition is None or not self._is_lost(each.made):
+            if each.made is None or condition is None or not each.made.is_lost(self._recorder.nodes, self._results):
                 continue
             if not (is_tried and self._symbols.is_of_inputs(condition) and ancestry.is_open(each.value)):
                 self._symbols.lost_copy(condition, each.origin)
 
-    def _is_lost(self, made: Made) -> bool:
-        return made.is_lost(self._recorder.nodes, (*self._outputs, *self._assigned_values, *self._put_values))
+    @property
+    def _results(self) -> tuple[Value, ...]:
+        """What is read when the program has returned."""
+        inputs = [each.value for each in self._inputs.inputs] if self._wanted.options.return_written else []
+        return (*self._outputs, *self._assigned_values, *self._put_values, *inputs)
 
     def _layouts(self) -> list[ByLayout]:
         """What was decided by how tensors lie in memory."""
-        if not (decided := self._recorder.layouts_asked.settled):
+        asked = self._recorder.layouts_asked
+        if not (decided := asked.settled):
             return []
         ancestry = Ancestry(self._recorder.fakes_by_value())
         return [
@@ -298,8 +302,8 @@ class _Recording:
                 is_empty=each.is_empty,
                 is_made=each.made is not None,
                 may_matter=each.made is None
-                or each.number in self._recorder.layouts_asked.compared
-                or (each.made.is_written if not each.made.is_copy else self._is_lost(each.made)),
+                or each.number in asked.compared
+                or asked.matters(each.made, self._recorder.nodes, self._results),
                 is_open=ancestry.is_open(each.value),
                 sizes=ancestry.sizes(each.value),
                 condition=None if each.made is None else each.made.condition,
@@ -315,9 +319,8 @@ class _Recording:
             path_of = partial(attribute_path, self._wanted.program)
             self._own_written = self._lifted.written(self._lifted_values, path_of)
             written += self._lifted.before_writes(self._lifted_values)
-        values = (*self._outputs, *self._assigned_values, *self._put_values)
-        refuse_lost_write(self._recorder.may_be_one, self._recorder.nodes, values)
-        refuse_shared_memory(written, self._recorder.nodes, values)
+        refuse_lost_write(self._recorder.may_be_one, self._recorder.nodes, self._results)
+        refuse_shared_memory(written, self._recorder.nodes, self._results)
         if self._changed.numbers and not self._wanted.options.allow_ignored_inputs and self._gives_back():
             raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names
@@ -365,7 +368,8 @@ class _Recording:
         text, of = recorder.reader.text, recorder.reader.sizes_in_texts
         traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
         asked = recorder.layouts_asked
-        traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
+        traced.asks_layouts, traced.written_views = asked.place(recorder.nodes, self._results)
+        traced.asks_exactly = asked.exactly
         if self._symbols is not None:
             traced.equalities, traced.kernels = self._symbols.equalities(), self._symbols.kernels
         traced.layouts, traced.kept = self._layouts(), self._kept

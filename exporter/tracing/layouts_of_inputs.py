@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,11 @@ def layouts_that_matter(
     origin = recorded.asks_layouts
     assert origin is not None
     assumed = {each.holding for each in branches}
+    if recorded.written_views and not is_decided_by_kernels:
+        with suppress(FailedThere, NotRecorded):
+            with_copies = again(turned=recorded.written_views)
+            if with_copies is not None and are_the_same(recorded, with_copies):
+                return []  # It is all one with which layouts these are copies.
     given: dict[int, Any] = {number: each.example for number, each in enumerate(recorded.graph.inputs)}
     # Marked inputs have no example that is a tensor.
     examples = {number: each for number, each in given.items() if isinstance(each, torch.Tensor)}

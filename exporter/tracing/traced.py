@@ -66,6 +66,8 @@ class Traced(msgspec.Struct):
     sizes_in_texts: Collection[str] = ()
     #: Where what it does may depend on how its inputs lie in memory.
     asks_layouts: Origin | None = None
+    #: The numbers of what is no copy and was written to, if it depends on nothing else how they lie.
+    written_views: frozenset[int] = frozenset()
     #: Whether the strides of axes of one element matter too.
     asks_exactly: bool = False
     #: What was decided by how tensors lie in memory.

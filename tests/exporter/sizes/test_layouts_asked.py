@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from queue import SimpleQueue
 from types import FunctionType
+from typing import Any
 
 import pytest
 import torch
@@ -180,3 +181,47 @@ def test_a_stride_that_is_one_number_fixes_the_size() -> None:
         onnx_parity.export(
             _program("return x * 2 if x.stride() == (4, 1) else x"), (torch.rand(3, 4),), dynamic_shapes=({1: "m"},)
         )
+
+
+def _writes_alone(x: torch.Tensor) -> torch.Tensor:
+    rows = (x * 1).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 4)
+    rows += 1
+    return rows
+
+
+def _reads_what_it_is_a_view_of(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x * 1
+    rows = y.permute(0, 2, 3, 1).reshape(x.shape[0], -1, 4)
+    rows += 1
+    return rows, y
+
+
+def _reads_what_a_copy_of_a_copy_is_made_of(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x * 1
+    rows = y.permute(0, 2, 3, 1).contiguous().reshape(x.shape[0], -1, 4).contiguous()
+    rows += 1
+    return rows, y
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(
+    ("program", "assumed"),
+    [(_writes_alone, 0), (_reads_what_it_is_a_view_of, 1), (_reads_what_a_copy_of_a_copy_is_made_of, 1)],
+)
+def test_a_write_to_what_is_a_copy_in_one_layout_and_none_in_another(
+    program: Callable[..., Any], assumed: int, memory_format: torch.memory_format, is_dynamic: bool
+) -> None:
+    """The layout is assumed only where something reads what the write reaches in one of them."""
+    formats = (torch.contiguous_format, torch.channels_last)
+    inputs = {each: torch.randn(2, 4, 3, 5).to(memory_format=each) for each in formats}
+    dynamic = {"x": {0: "batch", 2: "height"}} if is_dynamic else None
+    with warnings.catch_warnings(record=True):
+        exported = onnx_parity.export(program, (inputs[memory_format],), input_names=["x"], dynamic_axes=dynamic)
+    assert len(exported.assumptions) == assumed
+    for each, x in inputs.items():
+        if assumed and each is not memory_format:
+            with pytest.raises(onnx_parity.AssumptionError, match="strides"):
+                exported(x)
+        else:
+            torch.testing.assert_close(exported(x), program(x.clone()))
