@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/sources": 510,
     "exporter/torch_inside": 4300,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 3720,
+    "exporter/tracing": 3728,
     "exporter/verification": 3380,
     "harness": 3562,
     "harness/any_size": 440,

@@ -66,7 +66,7 @@ def _to(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: An
         return result
     asked = recorder_here().layouts_asked
     asked.exactly = True
-    return asked.made_one(self, result, is_known=True)
+    return asked.made_one(self, result, is_guessed=True)
 
 
 PATCHES: tuple[Patch, ...] = (

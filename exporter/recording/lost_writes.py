@@ -224,6 +224,8 @@ class Made(msgspec.Struct, frozen=True, eq=False):
     condition: Any
     #: Whether it may be the tensor itself, which `is` tells from another one of its memory.
     may_be_itself: bool
+    #: Whether torch guesses the memory format by the strides, for which there is no condition.
+    is_guessed: bool
 
     @property
     def ends(self) -> set[int]:
@@ -348,11 +350,11 @@ class LayoutsAsked:
             self.ask(tensor)
 
     def made_one(
-        self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_known: bool = False
+        self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_guessed: bool = False
     ) -> torch.Tensor:
         """What a function made of a tensor that may return the tensor itself."""
         before = len(self.decided)
-        made = self.made(given, result, order, is_known=is_known, may_be_itself=True)
+        made = self.made(given, result, order, is_guessed=is_guessed, may_be_itself=True)
         if Decision.PLAIN_NUMBERS in self._recorder.decisions and self._recorder.program_has("is"):
             self._may_be_compared(range(before, len(self.decided)))
         return made
@@ -376,17 +378,17 @@ class LayoutsAsked:
             self.compared.add(number)
 
     def made(
-        self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_known: bool = False,
+        self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_guessed: bool = False,
         may_be_itself: bool = False,
     ) -> torch.Tensor:  # fmt: skip
-        """What `contiguous` or `reshape` made of a tensor. Of some functions torch knows what they make with dynamic
-        sizes."""
+        """What `contiguous` or `reshape` made of a tensor, or `to`, of which torch knows what it makes of the sizes of
+        the recording."""
         condition = None
         if type(given) is torch.Tensor:
             layouts = self._recorder.unclear_layouts
             if layouts.has(given):
                 return layouts.copied(given, result)
-            if result is not given and not is_known:
+            if result is not given and not is_guessed:
                 result, condition = copy_or_view(given, result, order)
         one, other = _functional(given), _functional(result)
         if one is None or other is None:
@@ -394,7 +396,7 @@ class LayoutsAsked:
         is_copy = identity_of_memory(one) != identity_of_memory(other)
         recorder = self._recorder
         both = [TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in (one, other)]
-        made = Made((both[0], both[1]), is_copy, condition, may_be_itself)
+        made = Made((both[0], both[1]), is_copy, condition, may_be_itself, is_guessed)
         is_turned = self._decide(given, not is_copy, made)
         return result.clone() if is_turned and not is_copy else result
 

@@ -246,7 +246,7 @@ class Interpreter:
             order = order_of(MEMORY_FORMATS[layout], positional[0].ndim) if name == "aten::contiguous" else None
             result = asked.made(positional[0], result, order)
         elif name == "aten::to":
-            result = asked.made(positional[0], result, is_known=True)
+            result = asked.made(positional[0], result, is_guessed=True)
         elif name.startswith("aten::as_strided"):
             asked.ask(positional[0], exactly=True)
         return from_python(result)

@@ -304,7 +304,7 @@ class _Recording:
                 may_matter=each.made is None
                 or each.number in asked.compared
                 or asked.matters(each.made, self._recorder.nodes, self._results),
-                is_open=ancestry.is_open(each.value),
+                is_open=(each.made is not None and each.made.is_guessed) or ancestry.is_open(each.value),
                 sizes=ancestry.sizes(each.value),
                 condition=None if each.made is None else each.made.condition,
             )

@@ -9,13 +9,14 @@ the example.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.assumptions import LayoutOfInput
 from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout, spelled_layout
 from onnx_parity.exporter.tracing.attempt import FailedThere
@@ -25,6 +26,7 @@ from onnx_parity.exporter.tracing.branches_on_sizes import (
     are_the_same,
     branches_that_matter,
 )
+from onnx_parity.exporter.tracing.layouts_of_results import layouts_that_decide
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
@@ -32,16 +34,18 @@ if TYPE_CHECKING:
 
 __all__ = ["layouts_that_matter"]
 
+_Conditions = Callable[..., "Sequence[Answer]"]
 #: How often a program is recorded again. What would be tried after that is taken to matter.
 _MOST_RECORDINGS = 24
 
 
 def layouts_that_matter(
-    recorded: Traced, branches: Sequence[Answer], again: Recording, *, is_decided_by_kernels: bool
-) -> list[LayoutOfInput]:
+    recorded: Traced, branches: Sequence[Answer], again: Recording, conditions: _Conditions, *,
+    is_decided_by_kernels: bool,
+) -> list[LayoutOfInput]:  # fmt: skip
     """The inputs of which another layout than that of the example has the program do something else. `branches` are
-    those of its branches on sizes that matter. What is decided by torch's kernels is decided by the strides of axes of
-    one element too, which are not tried."""
+    those of its branches on sizes that matter, and `conditions` finds those on sizes with which kernels decide alike.
+    What is decided by torch's kernels is decided by the strides of axes of one element too, which are not tried."""
     origin = recorded.asks_layouts
     assert origin is not None
     assumed = {each.holding for each in branches}
@@ -59,7 +63,8 @@ def layouts_that_matter(
     exactly |= is_decided_by_kernels
     for tried, layouts in enumerate(_other_layouts(examples)):
         if mattering.isdisjoint(layouts) and (
-            tried >= _MOST_RECORDINGS or not _is_same(recorded, assumed, partial(again, layouts=layouts))
+            tried >= _MOST_RECORDINGS
+            or not _is_same(recorded, assumed, partial(again, layouts=layouts), partial(conditions, layouts=layouts))
         ):
             mattering.update(layouts)
     return [
@@ -85,7 +90,7 @@ def _other_layouts(examples: Mapping[int, torch.Tensor]) -> Iterator[dict[int, I
         yield from ({one: each, other: each} for each in others[one] if each in others[other])
 
 
-def _is_same(recorded: Traced, assumed: set[Any], there: Recording) -> bool:
+def _is_same(recorded: Traced, assumed: set[Any], there: Recording, conditions: _Conditions) -> bool:
     """Whether the same is recorded there, under no more assumptions about sizes."""
     try:
         other = there()
@@ -96,6 +101,13 @@ def _is_same(recorded: Traced, assumed: set[Any], there: Recording) -> bool:
     if other is None:
         return True
     if not are_the_same(recorded, other):
+        return False
+    # With other sizes, kernels may decide there what they do not decide in the layout of the example.
+    deciding = layouts_that_decide(other, there)
+    try:
+        if deciding and conditions(other, deciding):
+            return False
+    except CaptureError:
         return False
     known = {each.expression for each in recorded.branches}
     if all(each.expression in known for each in other.branches):

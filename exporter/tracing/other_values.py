@@ -18,7 +18,7 @@ _MOST_ALTERED = 16
 #: The sizes of which texts are tried.
 _SIZES_IN_TEXTS = range(10)
 #: Records the program with another value; see `branches_on_sizes.Recording`.
-_Again = Callable[[Altered | None], Traced | None]
+_Again = Callable[..., Traced | None]
 
 
 def reads_that_matter(traced: Traced, again: _Again) -> list[Read]:
@@ -39,7 +39,7 @@ def _is_right_with_another(number: int, traced: Traced, again: _Again) -> bool:
     dtype = torch.bool if read.answer is not None else read.values[0].dtype
     for kind in Altered.kinds(dtype):
         try:
-            other = again(Altered(number, kind))
+            other = again(altered=Altered(number, kind))
         except FailedThere:
             if not kind:
                 return read.answer is not None and not read.is_asked_by_torch
@@ -62,7 +62,7 @@ def is_right_with_other_texts(traced: Traced, again: _Again) -> bool:
 
 def _is_same(traced: Traced, altered: Altered | None, again: _Again) -> bool:
     try:
-        other = again(altered)
+        other = again(altered=altered)
     except (FailedThere, NotRecorded):
         return False
     return other is not None and compute_the_same(traced, other)

@@ -351,11 +351,8 @@ class _Tracing:
             return True
         from onnx_parity.exporter.tracing.other_values import is_right_with_other_texts, reads_that_matter
 
-        def again(altered: Altered | None) -> Traced | None:
-            return self._recorded_again(altered=altered)
-
-        traced.reads = reads_that_matter(traced, again)
-        return traced.text is None or is_right_with_other_texts(traced, again)
+        traced.reads = reads_that_matter(traced, self._recorded_again)
+        return traced.text is None or is_right_with_other_texts(traced, self._recorded_again)
 
     def _layouts_that_decide(self, traced: Traced) -> list[ByLayout]:
         """What was decided by how torch's kernels lay tensors in memory, of what makes a difference."""
@@ -366,17 +363,18 @@ class _Tracing:
         return layouts_that_decide(traced, self._recorded_again)
 
     def _conditions_for_layouts(
-        self, traced: Traced, deciding: Sequence[ByLayout], branches: Sequence[Answer]
-    ) -> list[Answer]:
-        """The conditions on sizes with which that is decided as in the recording."""
+        self, traced: Traced, deciding: Sequence[ByLayout], branches: Sequence[Answer],
+        layouts: Mapping[int, InputLayout] = {},
+    ) -> list[Answer]:  # fmt: skip
+        """The conditions on sizes with which that is decided as in the recording, which was with these layouts."""
         if not deciding or not traced.graph.axis_names:
             return []
         from onnx_parity.exporter.tracing.layouts_of_results import conditions_for_layouts
 
         declared = declared_sizes(self._attempt.axes, traced.graph.inputs)
-        return conditions_for_layouts(traced, deciding, branches, declared, self._recorded_at)
+        return conditions_for_layouts(traced, deciding, branches, declared, partial(self._recorded_at, layouts=layouts))
 
-    def _recorded_at(self, sizes: Mapping[str, int]) -> Traced | None:
+    def _recorded_at(self, sizes: Mapping[str, int], layouts: Mapping[int, InputLayout]) -> Traced | None:
         """The recording with inputs of these sizes, which are no symbols; None if the program fails with them, or if it
         cannot be recorded so."""
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
@@ -391,8 +389,8 @@ class _Tracing:
             structured=frozenset(),
             joined=frozenset(),
             joined_at=frozenset(),
-            decisions=self._attempt.decisions - OF_DYNAMIC_AXES,
-            variant=Variant(is_resized=True),
+            decisions=self._attempt.decisions - OF_DYNAMIC_AXES | {Decision.LAYOUTS_OF_KERNELS},
+            variant=Variant(layouts=layouts, is_resized=True),
         )
         try:
             return self._recorded_in(resized, attempt)
@@ -408,7 +406,8 @@ class _Tracing:
         from onnx_parity.exporter.tracing.layouts_of_inputs import layouts_that_matter
 
         again = partial(self._recorded_again, also_denied=traced.denied)
-        return layouts_that_matter(traced, branches, again, is_decided_by_kernels=bool(deciding))
+        conditions = partial(self._conditions_for_layouts, branches=branches)
+        return layouts_that_matter(traced, branches, again, conditions, is_decided_by_kernels=bool(deciding))
 
     def _recorded_again(
         self,

@@ -322,6 +322,7 @@ def reduced(program: SizesProgram, folder: Path) -> tuple[SizesProgram, Differen
 def look_at(seed: int) -> list[str]:
     """At how many sizes the model of a drawn program is right; and if it differs, the reduced program, and how."""
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # Of programs and runtimes, about inputs that are meant to be at the limits.
     program = drawn(seed)
     with tempfile.TemporaryDirectory(prefix="parity-") as aside:
         folder = Path(aside)

@@ -225,3 +225,44 @@ def test_a_write_to_what_is_a_copy_in_one_layout_and_none_in_another(
                 exported(x)
         else:
             torch.testing.assert_close(exported(x), program(x.clone()))
+
+
+def _pads_by_nothing_for_even_sizes(x: torch.Tensor) -> torch.Tensor:
+    """PyTorch returns a copy that lies as the input does where there is nothing to pad."""
+    v = F.pad(x, (0, x.shape[0] % 2))
+    w = v.t().flatten()
+    w *= 2
+    return v + 1
+
+
+def _guesses_a_memory_format(x: torch.Tensor) -> Any:
+    """PyTorch takes an image of one element for one in channels_last where its strides are in that order."""
+    v = x.unflatten(0, (1, 2, -1))[:, -1:, ::2]
+    w = v.to(memory_format=torch.channels_last)
+    w.mul_(2)
+    return v + 1
+
+
+@pytest.mark.parametrize("program", [_pads_by_nothing_for_even_sizes, _guesses_a_memory_format])
+@pytest.mark.parametrize("example", [(3, 1), (4, 5)])
+def test_copies_that_depend_on_sizes_in_torch_alone(program: Callable[..., Any], example: tuple[int, int]) -> None:
+    x = (
+        torch.randn(2 * example[0], example[1])
+        if program is _guesses_a_memory_format
+        else torch.randn(example[::-1]).t()
+    )
+    axes = {"x": {0: "2*n", 1: "m"}} if program is _guesses_a_memory_format else {"x": {0: "n", 1: "m"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = onnx_parity.export(program, (x.clone(),), input_names=["x"], dynamic_axes=axes)
+    right = 0
+    for n, m, transposed in itertools.product((1, 2, 3, 4), (1, 2, 5), (False, True)):
+        rows = 2 * n if program is _guesses_a_memory_format else n
+        other = torch.randn(m, rows).t() if transposed else torch.randn(rows, m)
+        try:
+            result = exported(other.clone())
+        except onnx_parity.AssumptionError:
+            continue
+        torch.testing.assert_close(result, program(other.clone()))
+        right += 1
+    assert right
