@@ -99,6 +99,19 @@ max_pool2d_indices = op(
 max_pool3d_indices = op(
     F.max_pool3d, _SPACE, rows=_MAXIMA, return_indices=True, dynamic=BATCH, without_nan=_NAN_LEFT_OUT
 )
+#: The elements of such a window lie before and behind the image.
+max_pool_around_the_image = op(
+    F.max_pool2d,
+    floats(2, 3, 1, 4),
+    kernel_size=2,
+    stride=1,
+    padding=1,
+    dilation=2,
+    return_indices=_EITHER,
+    dtypes=[torch.float32, torch.float64],
+    dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
+    without_nan=_NAN_LEFT_OUT,
+)
 max_pool_unbatched = op(
     nn.MaxPool2d,
     floats(3, 10, 7),

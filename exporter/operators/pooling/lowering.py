@@ -18,7 +18,7 @@ import torch
 from onnx_parity.exporter.dtypes import extremes
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.shapes import never_exceeds, product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.convolution.lowering import batched, spread
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -53,6 +53,14 @@ class Windows:
     def end(self) -> list[int]:
         """The padding at the end of each axis, including the overhang."""
         return [padding + overhang for padding, overhang in zip(self.padding, self.overhang, strict=True)]
+
+    @property
+    def may_miss_the_image(self) -> bool:
+        """Whether a window may have its elements before and behind an axis, and none on it."""
+        return any(
+            padding and dilation > 1 and not never_exceeds(dilation, size)
+            for padding, dilation, size in zip(self.padding, self.dilation, self.sizes, strict=True)
+        )
 
 
 @lowering("aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d")
@@ -140,6 +148,9 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
     dilated = any(d != 1 for d in windows.dilation)
     # ONNX requires padding smaller than the kernel, even where dilation makes the window wider.
     wide = any(end >= kernel for end, kernel in zip(windows.end, windows.kernel, strict=True))
+    if windows.may_miss_the_image:
+        # Of such a window, onnxruntime returns -3.4e38 unless the padding is there.
+        wide = keeps_minus_infinity = True
     # onnxruntime fuses a Pad with zeros, the lowest uint8, into the MaxPool, whose padding is then too wide again.
     is_fused = wide and x.dtype is torch.uint8
     if is_fused or not g.can_max_pool(x.dtype, dilated=dilated, indices=wants_indices):
@@ -272,6 +283,8 @@ def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
         for axis in axes:
             along = torch.arange(int(windows.counts[axis])) * windows.stride[axis] - windows.padding[axis]
             along = along + taps[axis] * windows.dilation[axis]
+            if best is None:  # Where torch begins, of a window that has no element of the input too.
+                along = torch.where(along < 0, along % windows.dilation[axis], along)
             along = along.reshape([-1 if a == axis else 1 for a in axes])
             flat = flat * sizes[axis] + along
             inside = inside & (along >= 0) & (along < sizes[axis])
