@@ -30,7 +30,11 @@ def normed_over_everything(x: Tensor, scale: Tensor) -> Tensor:
 
 
 fused_layer_norm = op(nn.LayerNorm, floats(2, 3, 4), normalized_shape=[4, (3, 4)], nodes={17: 1}, dynamic=BATCH)
-fused_group_norm = op(nn.GroupNorm, floats(2, 4, 5), num_groups=2, num_channels=4, nodes={21: 1}, dynamic=BATCH)
+fused_group_norm = op(nn.GroupNorm, floats(2, 4, 5), num_groups=2, num_channels=4, nodes={21: 1})
+#: An empty batch has no groups: onnxruntime's GroupNormalization does not run for one.
+fused_group_norm_of_any_batch = op(
+    nn.GroupNorm, floats(2, 4, 5), num_groups=2, num_channels=4, nodes={7: 5}, dynamic=BATCH
+)
 fused_rms_norm = op(nn.RMSNorm, floats(2, 3, 4), normalized_shape=4, nodes={23: 1}, dynamic=BATCH)
 fused_rms_norm_in_float32 = op(
     normed_in_float32, floats(2, 3, 4), floats(4), dtypes=_HALF_TOO, nodes={23: 1}, dynamic={"x0": {0: "batch"}}
