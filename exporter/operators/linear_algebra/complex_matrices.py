@@ -40,7 +40,7 @@ from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     take_columns,
     triangle,
 )
-from onnx_parity.exporter.operators.linear_algebra.lu import swapped_rows
+from onnx_parity.exporter.operators.linear_algebra.lu import pivot_row, swapped_rows
 from onnx_parity.exporter.registry.lowerings import lowering
 
 # --- LU ---------------------------------------------------------------------------------------------------------------
@@ -56,9 +56,7 @@ def complex_lu(g: Graph, a: Value) -> tuple[Value, Value]:
         (matrix,) = carried
         whole = column(g, matrix, k)
         size = g.reduce("Sum", g.op("Abs", whole), [0], True)
-        size = g.where(g.less(rows, k), g.const(-1, a.dtype), size)
-        both = g.expand(size, a.sizes[:-1])
-        chosen = shaped(g.op("ArgMax", both, axis_i=a.rank - 2, keepdims_i=1), (*a.sizes[:-2], 1))
+        chosen = pivot_row(g, g.expand(size, a.sizes[:-1]), rows, k, a.sizes[:-2])
         matrix = swapped_rows(g, matrix, k, chosen, rows)
         upper = row(g, matrix, k)
         head = element(g, upper, k)

@@ -28,7 +28,7 @@ from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
 from onnx_parity.exporter.operators.linear_algebra.triangular import solve_triangular
 from onnx_parity.exporter.registry.lowerings import lowering
 
-__all__ = ["swapped_rows"]
+__all__ = ["pivot_row", "swapped_rows"]
 
 
 def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
@@ -44,8 +44,7 @@ def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
         (matrix,) = carried
         chosen = element(g, rows, k)
         if pivot:
-            magnitudes = g.where(g.less(rows, k), g.const(-1, a.dtype), g.op("Abs", column(g, matrix, k)))
-            chosen = shaped(g.op("ArgMax", magnitudes, axis_i=a.rank - 2, keepdims_i=1), (*a.sizes[:-2], 1))
+            chosen = pivot_row(g, g.op("Abs", column(g, matrix, k)), rows, k, a.sizes[:-2])
             matrix = swapped_rows(g, matrix, k, chosen, rows)
         upper = row(g, matrix, k)
         head = element(g, upper, k)
@@ -60,6 +59,14 @@ def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
     matrix, chosen = g.repeat(smallest_side(a), [a], step)
     pivots = g.op("Add", g.transpose(chosen, [*range(1, chosen.rank), 0]), 1)
     return matrix, g.cast(pivots, torch.int32)
+
+
+def pivot_row(g: Graph, magnitudes: Value, rows: Value, k: Value, batch: Sequence[Size]) -> Value:
+    """The row, from row k on, with the largest element of a column, with an axis of size 1 in the place of the rows."""
+    from_here = g.where(g.less(rows, k), g.const(-1, magnitudes.dtype), magnitudes)
+    chosen = g.op("ArgMax", from_here, axis_i=len(batch), keepdims_i=1)
+    # ONNX does not define what is chosen beside a NaN, which may be a row before it.
+    return shaped(g.extreme("Max", chosen, k), (*batch, 1))
 
 
 def swapped_rows(g: Graph, matrix: Value, k: Value, chosen: Value, rows: Value) -> Value:

@@ -107,3 +107,15 @@ def test_residuals_of_a_matrix_without_columns(driver: str) -> None:
     args = torch.ones(3, 0), torch.ones(3, 2)
     # LAPACK's driver for matrices of full rank has no residuals then, and the other one has the right-hand sides.
     assert torch.equal(onnx_parity.export(program, args, opset_version=18)(*args), program(*args))
+
+
+@pytest.mark.parametrize("opset", [9, 18])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_a_nan_in_any_pivot_is_in_the_determinant(opset: int, dtype: torch.dtype) -> None:
+    """Which row ArgMax chooses beside a NaN is not defined: it must be none of the rows before."""
+    x = torch.randn(3, 3, dtype=dtype)
+    exported = onnx_parity.export(torch.linalg.det, (x,), opset_version=opset)
+    for place in range(3):
+        matrix = x.clone()
+        matrix[place, place] = float("nan")
+        assert exported(matrix).isnan().any()
