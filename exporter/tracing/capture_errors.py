@@ -62,6 +62,14 @@ __all__ = [
     "warn_of_static_axes",
 ]
 
+#: What Python says of dynamic sizes that it does not take, and what is said instead.
+_OF_PYTHON = {
+    "unhashable type: non-nested Sym": "uses a dynamic size as a key{}: of a dict, of a set, or of a cache such as "
+    "functools.lru_cache\nWhat it finds there belongs to one size. Compute it each time",
+    r"numpy\.object_": "makes a tensor of an array of numpy that holds objects, such as a dynamic size{}\n"
+    "Compute with tensors instead: torch.arange(n), torch.tensor([n])",
+    "'complex' and 'Sym|'Sym.*'complex'": "makes a complex number of a size{}\nUse a tensor: torch.tensor(n) * 1j",
+}
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
 _NO_KERNEL = "Could not run '"
 #: What they say of tensors that are neither dense nor sparse.
@@ -127,17 +135,9 @@ def failed_while_recorded(
         return nested_too_deeply(placed)
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
         return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
-    if isinstance(error, TypeError) and "unhashable type: non-nested Sym" in str(error):
-        return ProgramFailedError(
-            f"the program uses a dynamic size as a key{placed}: of a dict, of a set, or of a cache such as "
-            "functools.lru_cache\n"
-            "What it finds there belongs to one size. Compute it each time, or leave the axis out of dynamic_axes."
-        )
-    if isinstance(error, TypeError) and "numpy.object_" in str(error):
-        return ProgramFailedError(
-            f"the program makes a tensor of an array of numpy that holds objects, such as a dynamic size{placed}\n"
-            "Compute with tensors instead: torch.arange(n), torch.tensor([n]). Or leave the axis out of dynamic_axes."
-        )
+    for words, said in _OF_PYTHON.items():
+        if isinstance(error, TypeError) and re.search(words, str(error)):
+            return ProgramFailedError(f"the program {said.format(placed)}, or leave the axis out of dynamic_axes.")
     if type(error).__name__ == "GuardOnDataDependentSymNode" and _iterates(error):
         return CaptureError(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"

@@ -57,6 +57,8 @@ REFUSED = {
     "TABLE.get(n)": "as a key",
     "remembered(n)": "as a key",
     "torch.from_numpy(np.arange(n))[:, None]": "an array of numpy that holds objects",
+    "(1j * n)": "makes a complex number of a size",
+    "(n / 3 + 2j)": "makes a complex number of a size",
     "f'{n}' == '4'": "depends on the text",
     "str(tuple(x.shape)) == '(4, 3)'": "depends on the text",
 }
@@ -90,6 +92,15 @@ def test_is_right_where_the_conditions_hold(question: str) -> None:
             x = torch.ones(n, m)
             assert torch.equal(exported(x), program(x)), (n, m)
     assert not records_here()
+
+
+def test_complex_numbers_of_a_size_as_the_refusal_advises() -> None:
+    program = asking("(torch.tensor(n) * 1j)")
+    exported = export(program)
+    assert not exported.assumptions
+    for n in (0, 1, 2, 7):
+        x = torch.ones(n, 3)
+        assert torch.equal(exported(x), program(x))
 
 
 @pytest.mark.parametrize("question", REFUSED)
