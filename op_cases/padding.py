@@ -27,6 +27,22 @@ pad_constant_dtypes = op(
 )
 pad_empty = op(F.pad, floats(0, 3), pad=[(1, 1), (0, 0, 1, 2)])
 pad_by_size = op(lambda x: F.pad(x, (0, x.shape[0], 1, 0)), floats(2, 3), dynamic=BATCH)
+#: torch takes a plain number, and rounds it to the dtype of the tensor.
+pad_with_a_size = op(
+    lambda x: (
+        F.pad(x, (1, 2), value=x.shape[0]),
+        F.pad(x.to(torch.int64), (0, 0, 1, 0), value=x.shape[0] / 2),
+        F.pad(x > 0, (1, 0), value=x.shape[0]),
+        nn.ConstantPad1d((2, -1), x.shape[0] - 1)(x),
+    ),
+    floats(3, 4),
+    dynamic=BATCH,
+)
+pad_with_a_value = op(
+    lambda x: (F.pad(x, (1, 2), value=x.min()), F.pad(x.to(torch.int64), (-1, 1), value=x.max().item())),
+    floats(3, 4),
+    dynamic=BATCH,
+)
 pad_line = op(
     F.pad,
     floats(2, 3, 6),

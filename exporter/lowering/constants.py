@@ -15,6 +15,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.dtypes import FLOAT8, TENSOR_TYPES, TO_ONNX, represents, result_dtype, saturates
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
+from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.lowering.opsets import Forms
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
@@ -103,17 +104,22 @@ class Constants(Forms):
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Value:
         """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
-        if isinstance(number, torch.SymInt):
-            if number.node.expr.is_Symbol:
-                source = self.symbol(str(number.node.expr))
-                if source.axis is None and source.value.shape == ():
-                    return self.cast(source.value, dtype)
-            return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
+        if not isinstance(number, Varying):
+            return self.const(number, dtype)
+        made = self.cast(self._unknown(number), dtype)
+        made.shape = ()
+        return made
+
+    def _unknown(self, number: Varying) -> Value:
         if isinstance(number, torch.SymFloat):
-            return self.cast(self.squeeze(self.real(number.node.expr), [0]), dtype)
+            return self.squeeze(self.real(number.node.expr), [0])
         if isinstance(number, torch.SymBool):
-            return self.cast(self.squeeze(self.truth(number.node.expr), [0]), dtype)
-        return self.const(number, dtype)
+            return self.squeeze(self.truth(number.node.expr), [0])
+        if number.node.expr.is_Symbol:
+            source = self.symbol(str(number.node.expr))
+            if source.axis is None and source.value.shape == ():
+                return source.value
+        return self.squeeze(self.ints([number]), [0])
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         """`x` in another dtype; `x` itself if it has that dtype."""
