@@ -52,17 +52,6 @@ statements = op(
     dynamic={"x": {0: "a", 1: "b"}},
     sizes={"a": (2, 3), "b": (3, 5)},
 )
-#: Numbers whose shape the lowerings ask for.
-numbers_with_a_shape = op(
-    lambda x: (
-        x.index_fill(1, torch.tensor([0, 2]), x.shape[0]),
-        torch.bucketize(x.shape[0], torch.tensor([1, 3, 5])),
-        torch.searchsorted(torch.tensor([1.0, 1.5, 3.0]), x.shape[0] / 2),
-        torch.special.zeta(x.shape[0] + 1.0, x.abs() + 1),
-    ),
-    floats(4, 3),
-    dynamic=BATCH,
-)
 expand_by_size = op(lambda x: x.mean(0).expand(x.shape[0], -1) + x, floats(3, 4), dynamic=BATCH)
 #: Where there is one column, it is broadcast to as many as there are rows.
 filled_by_another_axis = op(

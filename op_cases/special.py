@@ -156,3 +156,17 @@ polynomials_of_two_degrees = op(
     without_nan=_NAN_TIMES_ZERO,
 )
 polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH, tier="default")
+
+# --- numbers -----------------------------------------------------------------------------------------------------------
+
+#: Numbers whose shape the lowerings ask for.
+numbers_with_a_shape = op(
+    lambda x: (
+        x.index_fill(1, torch.tensor([0, 2]), x.shape[0]),
+        torch.bucketize(x.shape[0], torch.tensor([1, 3, 5])),
+        torch.searchsorted(torch.tensor([1.0, 1.5, 3.0]), x.shape[0] / 2),
+        torch.special.zeta(x.shape[0] + 1.0, x.abs() + 1),
+    ),
+    floats(4, 3),
+    dynamic=BATCH,
+)
