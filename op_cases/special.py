@@ -157,7 +157,7 @@ polynomials_of_two_degrees = op(
 )
 polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH, tier="default")
 
-# --- numbers -----------------------------------------------------------------------------------------------------------
+# --- numbers ----------------------------------------------------------------------------------------------------------
 
 #: Numbers whose shape the lowerings ask for.
 numbers_with_a_shape = op(
