@@ -38,7 +38,7 @@ _SIZES: dict[int, Sequence[str]] = {
     32: (
         "hidden_size", "d_model", "n_embd", "dim", "embed_dim", "embedding_size", "word_embed_proj_dim", "image_size",
         "projection_dim", "hidden_dim", "decoder_hidden_size", "emb_dim", "rotary_dim",
-        "fpn_hidden_size",
+        "fpn_hidden_size", "reassemble_hidden_size",
     ),
     48: (
         "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "d_inner", "ffn_hidden_size",
@@ -80,7 +80,8 @@ _OWN_SIZES: dict[str, dict[str, Any]] = {
     "glm4v_moe_text": {"hidden_size": 512},
     # Their heads have to be as wide together as what they expand to.
     "mamba2": {"num_heads": 8},
-    "granitemoehybrid": {"mamba_n_heads": 8},
+    "granitemoehybrid": {"mamba_n_heads": 8, "layer_types": ["mamba", "attention"]},
+    "zamba2": {"num_hidden_layers": None},
     # Its batch norms would have the statistics of a single pixel.
     "mobilevit": {"image_size": 64},
     # With the filters of its default configuration, it has 700 million weights.
@@ -88,6 +89,15 @@ _OWN_SIZES: dict[str, dict[str, Any]] = {
     # They compute as many keys as queries, whatever is configured.
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
     "nemotron3_diarization_audio": {"num_key_value_heads": 4},
+    "esmc": {"num_key_value_heads": 4},
+    # Widths that have to be those of other parts.
+    "efficientnet": {"hidden_dim": None},
+    "sam_vision_model": {"output_channels": 32, "num_pos_feats": 16},
+    "sam_hq_vision_model": {"output_channels": 32, "num_pos_feats": 16},
+    "sam_hq_mask_decoder": {"vit_dim": 32},
+    "seggpt": {"image_size": [64, 32]},
+    "granite_docling_vision": {"out_hidden_size": 32},
+    "xmod": {"default_language": "en_XX"},
 }  # fmt: skip
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
 #: Other sizes, tried in this order where the small ones do not fit together. None leaves the default.
@@ -102,10 +112,14 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
 #: Sizes that some architectures have no default for, and do not work without.
 _MISSING = {
     "head_dim": 8, "num_key_value_heads": 4, "num_experts_per_tok": 2,
-    "n_routed_experts": 4, "n_shared_experts": 1, "pad_token_id": 0, "vocab_size": _TOKENS,
+    "n_routed_experts": 4, "n_shared_experts": 1, "pad_token_id": 0, "vocab_size": _TOKENS, "prediction_length": 8,
 }  # fmt: skip
 #: What a backbone returns, as the configuration that it is part of has it.
 _RESULTS_OF_BACKBONES = frozenset({"out_features", "return_class_token", "reshape_hidden_states", "apply_layernorm"})
+#: What names layers of the default configuration, which then has to have as many. A backbone that is no part of another
+#: model names those that it has.
+_CHOSEN_LAYERS = ("backbone_out_indices", "intermediate_hidden_state_indices")
+_LAYERS = ("num_hidden_layers", "num_layers")
 #: The names that the number of bands of a spectrogram has.
 _BANDS = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
 _MOST_WEIGHTS = 2**25
@@ -221,8 +235,9 @@ def _built(
                 raise
             model = make(_with_backbone(config)).eval()
     except Exception as error:
-        first = str(error).partition("\n")[0]
-        raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
+        # What is wrong with a configuration stands on the second line.
+        reason = " ".join(str(error).split())[:200]
+        raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {reason}") from error
     return first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
 
 
@@ -231,6 +246,9 @@ def _small(cls: Any, other_sizes: Mapping[str, Any], given: Any = None) -> Any:
     inside of it are small too."""
     default = cls() if given is None else given
     of_class = _OWN_SIZES.get(cls.model_type, {})
+    choices = _CHOSEN_LAYERS if given is None else (*_CHOSEN_LAYERS, "out_features")
+    if any(getattr(default, name, None) for name in choices):
+        of_class = {**dict.fromkeys(_LAYERS), **of_class}
     other_sizes = {**other_sizes, **of_class}
     sizes: dict[str, Any] = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
@@ -246,7 +264,7 @@ def _small(cls: Any, other_sizes: Mapping[str, Any], given: Any = None) -> Any:
             settings[key] = min(value, size)
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1
-        elif value is None and isinstance(of_class.get(key), int):
+        elif value is None and of_class.get(key) is not None:
             settings[key] = of_class[key]
         elif value is None and key in _MISSING and key not in other_sizes:
             settings[key] = _MISSING[key]
@@ -277,7 +295,8 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
     """Inputs that the model may take, by what it says of itself."""
     accepted = set(inspect.signature(model.forward).parameters)
     config = model.config
-    ids = {"input_ids": ints(2, 7, low=3, high=_TOKENS - 3)}
+    words = min(_TOKENS, getattr(config, "vocab_size", None) or _TOKENS) - 3
+    ids = {"input_ids": ints(2, 7, low=3, high=words)}
     if "attention_mask" in accepted:
         ids["attention_mask"] = ints(2, 7, high=2)
     decoder = {"decoder_input_ids": ints(2, 5, low=3, high=_TOKENS - 3)} if "decoder_input_ids" in accepted else {}
@@ -285,6 +304,9 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
     if main == "input_ids":
         yield {**ids, **decoder}
         yield {"input_ids": ids["input_ids"]}
+        if hasattr(config, "question_token_id"):
+            question = [3, config.question_token_id, 4, 5, 6, 7, 8]
+            yield {**ids, "input_ids": given([question, question[::-1]])}
         # Several choices of each sample; where words are on a page; pictures beside them.
         yield {"input_ids": ints(2, 3, 7, low=3, high=_TOKENS - 3)}
         yield {**ids, **{name: maker for name, maker in _BESIDE_WORDS.items() if name in accepted}}
@@ -298,14 +320,24 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
         count = math.prod(size // stride // unit for size, stride, unit in spans)
         yield {"pixel_values": floats(2, config.num_channels, *config.image_size), "noise": floats(2, count)}
     for image in _images(config) if "pixel_values" in accepted else ():
+        # Without it, which places are seen is drawn in each call.
+        if "noise" in accepted and hasattr(config, "patch_size"):
+            yield {"pixel_values": image, "noise": floats(2, (image.shape[2] // config.patch_size) ** 2)}
         yield {"pixel_values": image}
         if "input_ids" in accepted:
             yield {**ids, "pixel_values": image}
+        if decoder and "input_ids" not in accepted:
+            yield {"pixel_values": image, **decoder}
+        if "prompt_pixel_values" in accepted:
+            half = floats(2, image.shape[1], image.shape[2] // 2, image.shape[3])
+            yield {"pixel_values": half, "prompt_pixel_values": half, "prompt_masks": half}
     if "input_values" in accepted:
         yield {"input_values": floats(2, 1600), **decoder}
         yield {"input_values": floats(2, 1, 1600)}
+        yield {"input_values": floats(2, getattr(config, "max_length", 64), getattr(config, "num_mel_bins", 16))}
     if "input_features" in accepted:
-        bins = next((getattr(config, key) for key in _BANDS if hasattr(config, key)), 80)
+        parts = [config, *(getattr(config, name, None) for name in _HEARING)]
+        bins = next((getattr(part, key) for part in parts for key in _BANDS if hasattr(part, key)), 80)
         frames = 2 * getattr(config, "max_source_positions", 16)
         yield {"input_features": floats(2, bins, frames), **decoder}
         yield {"input_features": floats(2, frames, bins), **decoder}
@@ -330,6 +362,8 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
             yield {"pixel_values_videos": floats(2, pictures, *image.shape[1:])}
 
 
+#: The parts of a configuration of a model that hears.
+_HEARING = ("audio_config", "encoder_config")
 #: What some models take beside words, or in place of them.
 _BESIDE_WORDS = {
     "bbox": ints(2, 7, 4, high=20),
