@@ -111,6 +111,8 @@ class MayBeOne(msgspec.Struct, frozen=True, eq=False):
 
     tensors: tuple[TensorThen, TensorThen]
     origin: Origin
+    #: Whether several elements of the first are one in memory, so that they are in the second too.
+    has_repeated: bool = False
 
     def note(self, last: Node | None) -> None:
         """Note which of them has been written to, after the last node."""
@@ -181,7 +183,8 @@ class UnclearLayouts:
         recorder = self._recorder
         both = [inside_of_gradients(each) for each in (given, result)]
         one, other = (TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in both)
-        recorder.may_be_one.append(MayBeOne((one, other), recorder.origins.find()))
+        has_repeated = 0 in expressions(given.stride())
+        recorder.may_be_one.append(MayBeOne((one, other), recorder.origins.find(), has_repeated))
         return result
 
 
@@ -466,7 +469,8 @@ def refuse_lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs:
     for pair in pairs:
         pair.note(nodes[-1] if nodes else None)
         for one, other in (pair.tensors, pair.tensors[::-1]):
-            if one.is_written and is_read(other.value, one.written_at, nodes, outputs):
+            is_repeated = pair.has_repeated and one is pair.tensors[1]
+            if one.is_written and (is_repeated or is_read(other.value, one.written_at, nodes, outputs)):
                 raise CaptureError(
                     "the program writes in place to a tensor that, depending on values, is also one that a script was "
                     "given or returned or a loop has, and reads that afterwards: write to a "

@@ -179,3 +179,17 @@ def test_images_whose_channels_the_program_puts_last(use: Callable[[Tensor], Ten
             assert written(x).abs().sum() == 0
             with pytest.raises(onnx_parity.AssumptionError, match="test_layouts_of_results"):
                 exported(x)
+
+
+def test_a_write_to_a_copy_of_what_repeats_its_elements() -> None:
+    """For one column, `reshape` returns no copy, and each row has one element twice. Of the result of a branch that is
+    not known while it is recorded."""
+
+    def program(x: Tensor) -> Tensor:
+        x = x.squeeze(0)[None] if x.shape[0] == 1 else x
+        x = x.view(x.shape[0], 1, x.shape[1]).expand(-1, 2, -1).reshape(x.shape[0], -1)
+        x.t()[0] = 3.0
+        return x + 0
+
+    with pytest.raises(onnx_parity.OnnxExporterError, match="n == 1"):
+        onnx_parity.export(program, (torch.rand(1, 2),), dynamic_shapes=({0: "n", 1: "m"},))
