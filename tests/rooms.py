@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 18350,
     "exporter/patches": 2095,
     "exporter/program_state": 1345,
-    "exporter/recording": 8920,
+    "exporter/recording": 8925,
     "exporter/recurrences": 850,
     "exporter/registry": 740,
     "exporter/request": 1775,
