@@ -39,9 +39,10 @@ def broadcast(*values: Value) -> tuple[Size, ...] | None:
     return tuple(result)
 
 
-def may_be_empty(size: Size) -> bool:
-    """Whether a size is 0 for some sizes within the declared ranges, as far as is known."""
-    return size == 0 if isinstance(size, int) else size.node.shape_env.least(size) == 0
+def may_be_empty(size: Size, occupied: Sequence[Size] = ()) -> bool:
+    """Whether a size is 0 for some sizes within the declared ranges where others are not, as far as is known."""
+    others = [each.node.expr for each in occupied if not isinstance(each, int)]
+    return size == 0 if isinstance(size, int) else size.node.shape_env.least(size, others) == 0
 
 
 def never_negative(number: Size) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.shapes import may_be_empty, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.convolution.convolution_as_matmul import convolved, convolved_backwards
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -110,13 +110,15 @@ def _convolution(g: Graph, x: Value, weight: Value, bias: Value | None, options:
         operands = [x, weight, *([] if bias is None else [bias])]
         conv: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
         return conv
-    # Fewer elements are the first of more, and padding takes some away at both ends.
-    cropped, padding = (padding, zeros) if options.has_dynamic_padding else (zeros, padding)
+    # Fewer elements are the first of more, and padding takes some away at both ends: all of them in an image for which
+    # onnxruntime's operator refuses to return nothing.
+    crops = options.has_dynamic_padding or any(may_be_empty(each, x.sizes[2:]) for each in counts)
+    cropped, padding = (padding, zeros) if crops else (zeros, padding)
     most = [
         each if isinstance(each, int) else max(pair) - 1 for each, *pair in zip(extra, stride, dilation, strict=True)
     ]
     longer = _transposed(g, x, weight, bias, shared, [int(each) for each in padding], most)
-    if all(isinstance(each, int) for each in extra) and not options.has_dynamic_padding:
+    if all(isinstance(each, int) for each in extra) and not crops:
         return longer
     longer_sizes = [
         size - few + many + 2 * crop for size, few, many, crop in zip(counts, extra, most, cropped, strict=True)
