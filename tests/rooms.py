@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 1255,
     "exporter/kinds": 1560,
     "exporter/lowering": 5510,
-    "exporter/operators": 18350,
+    "exporter/operators": 18360,
     "exporter/patches": 2095,
     "exporter/program_state": 1345,
     "exporter/recording": 8925,

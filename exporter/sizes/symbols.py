@@ -262,9 +262,10 @@ class Symbols(NumbersOfValues):
     def least(self, size: torch.SymInt, occupied: Iterable[Expression] = ()) -> int:
         """A lower bound of a size where others are not 0."""
         ranges: dict[Any, Range] = {**self._ranges}
-        ranges |= {each: ranges.get(each, _OCCUPIED) & _OCCUPIED for each in occupied}
-        lower = bounds(size.node.expr, ranges).lower
-        return int(lower) if lower > 0 else 0
+        # None of the factors of what is not 0 is 0.
+        factors = [factor for each in occupied for factor in (each, *each.factors()[1])]
+        ranges |= {each: bounds(each, ranges) & _OCCUPIED for each in factors if bounds(each, ranges).lower >= 0}
+        return int(max(bounds(size.node.expr, ranges).lower, 0))
 
     def unlike_the_example(self) -> list[Symbol]:
         """The symbols of sizes that were recorded with another value than they have in the example."""
