@@ -391,7 +391,7 @@ class LayoutsAsked:
             layouts = self._recorder.unclear_layouts
             if layouts.has(given):
                 return layouts.copied(given, result)
-            if result is not given and not is_guessed:
+            if not is_guessed:
                 result, condition = copy_or_view(given, result, order)
         one, other = _functional(given), _functional(result)
         if one is None or other is None:

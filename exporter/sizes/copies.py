@@ -29,17 +29,19 @@ _OCCUPIED = Range(1, math.inf)
 def copy_or_view(
     given: torch.Tensor, result: torch.Tensor, order: Sequence[int] | None = None
 ) -> tuple[torch.Tensor, Expression | None]:
-    """What one of these returns for a tensor of dynamic sizes, of which torch made a copy; and the condition on sizes
-    with which it is none, if that depends on them.
+    """What one of these returns for a tensor of dynamic sizes, of which torch made a copy, or none because it is empty
+    in the recording; and the condition on sizes with which it is none, if that depends on them.
 
     Where it surely is none, as of the column of a single row, it is a view of the tensor, to which a write goes, or
     with an `order` of axes in which it has to lie, as for `contiguous`, the tensor itself. Where that depends on the
     branch that has run, the model has a copy.
     """
     symbols = symbols_of(given)
-    if symbols is None:
+    sizes = [*map(expression_of_size, given.shape)]
+    is_empty = symbols is not None and any(symbols.value_of(each) == 0 for each in sizes)
+    if symbols is None or (result is given and not is_empty):
         return result, None
-    sizes, strides = [*map(expression_of_size, given.shape)], [*map(expression_of_size, given.stride())]
+    strides = [*map(expression_of_size, given.stride())]
     new = [*map(expression_of_size, result.shape)]
     condition = are_in_order(sizes, strides, order) if order is not None else may_be_viewed(sizes, strides, new)
     condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
@@ -49,6 +51,8 @@ def copy_or_view(
     if known is None and order is not None:
         is_one = Or.of(condition, *(Equal.of(size, Number(0)) for size in sizes))
         symbols.copies[id(result)] = given, result, as_number(is_one, symbols)
+    if is_empty:
+        result = result.clone()
     return result, condition if known is None else None
 
 

@@ -266,3 +266,20 @@ def test_copies_that_depend_on_sizes_in_torch_alone(program: Callable[..., Any],
         torch.testing.assert_close(result, program(other.clone()))
         right += 1
     assert right
+
+
+def test_what_an_empty_example_leaves_as_it_is() -> None:
+    """PyTorch takes what is empty for contiguous, and a branch keeps the sizes of the example."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        v = x[1:, 1:-1]
+        v[:, :1].contiguous().zero_()
+        v = v + 1
+        return v.sum(0, keepdim=True) if v.shape[0] == 1 else v + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = onnx_parity.export(program, (torch.randn(1, 2),), dynamic_shapes=({0: "n", 1: "m"},))
+    for n, m in itertools.product((3, 4), (3, 5)):
+        x = torch.randn(n, m)
+        torch.testing.assert_close(exported(x), program(x.clone()))
