@@ -6,8 +6,8 @@
 
 Cases whose declaration asks for a tolerance or leaves the signs of zeros out are counted apart: what is refused of them
 is no false alarm. Nor is it where the model assumes what does not hold for the inputs that were tried, and nobody
-stated it: the model does not compute there what the program does. Of what is printed, cells that the matrix knows to fail in
-onnxruntime, and those for which torch has no kernel, are none either.
+stated it: the model does not compute there what the program does. Of what is printed, cells that the matrix knows to
+fail in onnxruntime, and those for which torch has no kernel, are none either.
 """
 
 from __future__ import annotations
