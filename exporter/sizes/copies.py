@@ -37,22 +37,23 @@ def copy_or_view(
     branch that has run, the model has a copy.
     """
     symbols = symbols_of(given)
-    sizes = [*map(expression_of_size, given.shape)]
-    is_empty = symbols is not None and any(symbols.value_of(each) == 0 for each in sizes)
-    if symbols is None or (result is given and not is_empty):
+    if symbols is None:
         return result, None
-    strides = [*map(expression_of_size, given.stride())]
+    sizes, strides = [*map(expression_of_size, given.shape)], [*map(expression_of_size, given.stride())]
+    is_empty = any(symbols.value_of(each) == 0 for each in sizes)
+    if result is given and not is_empty:
+        return result, None
     new = [*map(expression_of_size, result.shape)]
     condition = are_in_order(sizes, strides, order) if order is not None else may_be_viewed(sizes, strides, new)
     condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
     known = symbols.known_if_occupied(condition)  # Nothing is written to empty tensors.
     if known:
         return given if order is not None else given.view(result.shape), None
+    if is_empty:
+        result = result.clone()
     if known is None and order is not None:
         is_one = Or.of(condition, *(Equal.of(size, Number(0)) for size in sizes))
         symbols.copies[id(result)] = given, result, as_number(is_one, symbols)
-    if is_empty:
-        result = result.clone()
     return result, condition if known is None else None
 
 

@@ -149,7 +149,7 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
     # ONNX requires padding smaller than the kernel, even where dilation makes the window wider.
     wide = any(end >= kernel for end, kernel in zip(windows.end, windows.kernel, strict=True))
     if windows.may_miss_the_image:
-        # Of such a window, onnxruntime returns -3.4e38 unless the padding is there.
+        # For such a window onnxruntime returns -3.4e38, unless a Pad has written the padding.
         wide = keeps_minus_infinity = True
     # onnxruntime fuses a Pad with zeros, the lowest uint8, into the MaxPool, whose padding is then too wide again.
     is_fused = wide and x.dtype is torch.uint8
